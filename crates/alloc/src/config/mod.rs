@@ -1,5 +1,49 @@
 //! Settings: what can be set, the grammar it is written in, and what is wrong with a text that is not understood.
 
+mod error;
+mod grammar;
+mod keys;
+mod number;
+mod parse;
+mod reader;
 mod settings;
+mod spelling;
+mod warning;
 
+pub use error::{Assertion, ConfigError, Moment, Problem, Reader, TorchType};
+pub use keys::{Key, Owner};
 pub use settings::{Backend, PageReuse, Preset, Reserve, Settings};
+pub use warning::Warning;
+
+/// In which language a settings string is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// PyTorch's, with all its tolerance, and its keys alone.
+    Torch,
+    /// Millpond's: PyTorch's grammar held to the letter, and all keys.
+    Millpond,
+}
+
+impl Settings {
+    /// Changes the settings at run time, as `torch._C._accelerator_setAllocatorSettings` does (R10.16).
+    ///
+    /// In PyTorch's dialect `max_split_size_mb`, `max_non_split_rounding_mb`, `garbage_collection_threshold` and
+    /// `roundup_power2_divisions` go back to their defaults when `text` does not name them (R10.15), and an error leaves what
+    /// stands left of it applied (R10.11). In Millpond's dialect only what is written changes, and an error changes nothing.
+    pub fn apply(&mut self, text: &str, dialect: Dialect) -> Result<Vec<Warning>, ConfigError> {
+        match dialect {
+            Dialect::Torch => parse::apply(self, text, Moment::Call),
+            Dialect::Millpond => todo!(),
+        }
+    }
+
+    /// The settings of a process that starts with `text` in PyTorch's variable.
+    pub fn parse(text: &str) -> Result<(Settings, Vec<Warning>), ConfigError> {
+        let mut settings = Settings {
+            backend: parse::backend_at_import(text)?,
+            ..Settings::default()
+        };
+        let warnings = parse::apply(&mut settings, text, Moment::FirstUse)?;
+        Ok((settings, warnings))
+    }
+}

@@ -22,6 +22,16 @@ pub enum Backend {
     CudaMallocAsync,
 }
 
+impl Backend {
+    /// The name it has in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Native => "native",
+            Backend::CudaMallocAsync => "cudaMallocAsync",
+        }
+    }
+}
+
 /// How much address space an expandable segment reserves (R4.25).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reserve {
