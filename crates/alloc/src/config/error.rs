@@ -68,6 +68,8 @@ pub enum Assertion {
     Index,
     /// A list is skipped (line 114).
     Bracket,
+    /// The list of divisions is read (line 213 of another file).
+    Divisions,
 }
 
 /// What is wrong.
@@ -120,8 +122,6 @@ pub enum Problem {
         key: Key,
         /// The value as written.
         value: String,
-        /// The number that was read from it.
-        read: f64,
     },
     /// A size below `large_segment_size_mb`.
     BelowLargeSegment {
@@ -144,8 +144,8 @@ pub enum Problem {
         /// The value as written.
         value: String,
     },
-    /// More threads than the 128 allowed.
-    TooManyThreads {
+    /// A number of threads that is no power of two, or above 128.
+    Threads {
         /// The number.
         threads: u64,
     },
@@ -218,17 +218,11 @@ impl ConfigError {
     /// What PyTorch 2.15 does; none for an error that only the strict dialect knows.
     pub fn torch_type(&self) -> Option<TorchType> {
         let number = |at_call| {
-            if self.moment == Moment::Call {
-                at_call
-            } else {
-                TorchType::RuntimeError
-            }
+            if self.moment == Moment::Call { at_call } else { TorchType::RuntimeError }
         };
         match &self.problem {
             Problem::EndsEarly { .. } if self.moment == Moment::Import => Some(TorchType::Abort),
-            Problem::EndsEarly { .. } | Problem::BackendIsChosen { .. } => {
-                Some(TorchType::RuntimeError)
-            }
+            Problem::EndsEarly { .. } | Problem::BackendIsChosen { .. } => Some(TorchType::RuntimeError),
             Problem::NotANumber { .. } => Some(number(TorchType::ValueError)),
             Problem::NumberOutOfRange { .. } => Some(number(TorchType::IndexError)),
             _ => self.torch_text().map(|_| TorchType::ValueError),
@@ -239,10 +233,7 @@ impl ConfigError {
     /// the strict dialect knows.
     pub fn torch_text(&self) -> Option<String> {
         let text = match &self.problem {
-            Problem::UnknownKey {
-                key,
-                parser: Owner::Cuda,
-            } => {
+            Problem::UnknownKey { key, parser: Owner::Cuda } => {
                 format!("Unrecognized key '{key}' in CUDA allocator config.")
             }
             Problem::UnknownKey { key, .. } => {
@@ -250,35 +241,27 @@ impl ConfigError {
             }
             Problem::EndsEarly { assertion, .. } => assertion_text(*assertion),
             Problem::NotAFlag { value, index, .. } => {
-                format!(
-                    "Expected 'True' or 'False' at index {index} in ConfigTokenizer but got '{value}'"
-                )
+                format!("Expected 'True' or 'False' at index {index} in ConfigTokenizer but got '{value}'")
             }
-            Problem::NotANumber { reader, .. } | Problem::NumberOutOfRange { reader, .. } => {
-                reader.name().into()
-            }
-            Problem::NotAllowed { key, read, .. } => return not_allowed_text(*key, *read),
+            Problem::NotANumber { reader, .. } | Problem::NumberOutOfRange { reader, .. } => reader.name().into(),
+            Problem::NotAllowed { key, .. } => return not_allowed_text(*key).map(Into::into),
             Problem::BelowLargeSegment { key, least, .. } => {
-                format!(
-                    "CachingAllocator option {} too small, must be >= {least}",
-                    key.name()
-                )
+                format!("CachingAllocator option {} too small, must be >= {least}", key.name())
             }
-            Problem::Divisions { in_list: false, .. } => {
-                "For roundups, the divisions has to be power of 2 ".into()
-            }
+            Problem::Divisions { in_list: false, .. } => "For roundups, the divisions has to be power of 2 ".into(),
             Problem::Divisions { in_list: true, .. } => {
                 "For roundups, the divisions has to be power of 2 or 0 to disable roundup ".into()
             }
             Problem::Interval { .. } => "For roundups, the intervals have to be power of 2 ".into(),
-            Problem::TooManyThreads { threads } => {
-                format!(
-                    "Number of register threads should be less than or equal to 128, got {threads}"
-                )
+            Problem::Threads { threads } if threads.is_power_of_two() => {
+                format!("Number of register threads should be less than or equal to 128, got {threads}")
             }
-            Problem::UnknownWord {
-                key: Key::Backend, ..
-            } => "Unknown allocator backend, options are native and cudaMallocAsync".into(),
+            Problem::Threads { threads } => {
+                format!("Number of register threads has to be power of 2, got {threads}")
+            }
+            Problem::UnknownWord { key: Key::Backend, .. } => {
+                "Unknown allocator backend, options are native and cudaMallocAsync".into()
+            }
             Problem::BackendIsChosen { asked, chosen } => format!(
                 "tokenizer[i] == get()->name() INTERNAL ASSERT FAILED at \".../c10/cuda/CUDAAllocatorConfig.cpp\":64, \
                  please report a bug to PyTorch. Allocator backend parsed at runtime != allocator backend parsed at load \
@@ -306,10 +289,8 @@ impl ConfigError {
             | Problem::UnknownWord { key, .. }
             | Problem::TrailingText { key, .. }
             | Problem::Reserve { key, .. } => Some(key.name()),
-            Problem::Divisions { .. } | Problem::Interval { .. } => {
-                Some(Key::RoundupPower2Divisions.name())
-            }
-            Problem::TooManyThreads { .. } => Some(Key::PinnedNumRegisterThreads.name()),
+            Problem::Divisions { .. } | Problem::Interval { .. } => Some(Key::RoundupPower2Divisions.name()),
+            Problem::Threads { .. } => Some(Key::PinnedNumRegisterThreads.name()),
             Problem::BackendIsChosen { .. } => Some(Key::Backend.name()),
             Problem::Sign { key, .. } => key.as_deref(),
             Problem::SpaceInWord { .. } => None,
@@ -326,52 +307,36 @@ impl ConfigError {
     pub fn nearest(&self) -> Option<&'static str> {
         match &self.problem {
             Problem::UnknownKey { key, .. } => spelling::nearest_key(key),
-            Problem::SpaceInWord { word } => Key::find(word)
-                .map(Key::name)
-                .or_else(|| spelling::nearest_key(word)),
+            Problem::SpaceInWord { word } => Key::find(word).map(Key::name).or_else(|| spelling::nearest_key(word)),
             Problem::NotAFlag { value, .. } => spelling::nearest_flag(value),
-            Problem::UnknownWord { key, value } => {
-                spelling::nearest(value, key.words().iter().copied())
-            }
+            Problem::UnknownWord { key, value } => spelling::nearest(value, key.words().iter().copied()),
             _ => None,
         }
     }
 }
 
 fn assertion_text(assertion: Assertion) -> String {
-    let (line, what) = match assertion {
-        Assertion::Word => (54, "Index out of bounds in ConfigTokenizer"),
-        Assertion::Index => (123, "Index out of bounds in ConfigTokenizer"),
-        Assertion::Bracket => (
-            114,
-            "Expected closing bracket ']' in ConfigTokenizer but reached end of config",
-        ),
+    let (tokens, line, what) = match assertion {
+        Assertion::Word => ("config_", "h\":54", "Index out of bounds"),
+        Assertion::Index => ("config_", "h\":123", "Index out of bounds"),
+        Assertion::Bracket => ("config_", "h\":114", "Expected closing bracket ']'"),
+        Assertion::Divisions => ("tokenizer", "cpp\":213", "Expected closing bracket ']'"),
     };
+    let end = if what.starts_with("Index") { "" } else { " but reached end of config" };
     format!(
-        "i < config_.size() INTERNAL ASSERT FAILED at \".../c10/core/AllocatorConfig.h\":{line}, please report a bug to \
-         PyTorch. {what}"
+        "i < {tokens}.size() INTERNAL ASSERT FAILED at \".../c10/core/AllocatorConfig.{line}, please report a bug to \
+         PyTorch. {what} in ConfigTokenizer{end}"
     )
 }
 
-fn not_allowed_text(key: Key, read: f64) -> Option<String> {
-    Some(match key {
-        Key::LargeSegmentSizeMb => {
-            "CachingAllocator option large_segment_size_mb must be > 10 MB".into()
-        }
-        Key::GarbageCollectionThreshold => {
-            "garbage_collect_threshold is invalid, set it in (0.0, 1.0)".into()
-        }
-        Key::PerProcessMemoryFraction => {
-            "per_process_memory_fraction is invalid, set it in [0.0, 1.0]".into()
-        }
-        Key::PinnedReserveSegmentSizeMb => {
-            "Pinned reserve segment size has to be greater than 0".into()
-        }
-        Key::PinnedNumRegisterThreads => {
-            format!("Number of register threads has to be power of 2, got {read}")
-        }
-        _ => return None,
-    })
+fn not_allowed_text(key: Key) -> Option<&'static str> {
+    match key {
+        Key::LargeSegmentSizeMb => Some("CachingAllocator option large_segment_size_mb must be > 10 MB"),
+        Key::GarbageCollectionThreshold => Some("garbage_collect_threshold is invalid, set it in (0.0, 1.0)"),
+        Key::PerProcessMemoryFraction => Some("per_process_memory_fraction is invalid, set it in [0.0, 1.0]"),
+        Key::PinnedReserveSegmentSizeMb => Some("Pinned reserve segment size has to be greater than 0"),
+        _ => None,
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -384,15 +349,10 @@ impl fmt::Display for ConfigError {
                 )?,
                 None => write!(f, "there is no key '{key}'")?,
             },
-            Problem::EndsEarly {
-                key,
-                assertion: Assertion::Bracket,
-            } => {
+            Problem::EndsEarly { key, assertion: Assertion::Bracket | Assertion::Divisions } => {
                 write!(f, "the list of '{key}' has no closing bracket")?;
             }
-            Problem::EndsEarly { key, .. } => {
-                write!(f, "'{key}' has no value: a setting is written key:value")?
-            }
+            Problem::EndsEarly { key, .. } => write!(f, "'{key}' has no value: a setting is written key:value")?,
             Problem::NotAFlag { key, value, .. }
             | Problem::NotANumber { key, value, .. }
             | Problem::NumberOutOfRange { key, value, .. }
@@ -400,34 +360,19 @@ impl fmt::Display for ConfigError {
             | Problem::UnknownWord { key, value }
             | Problem::Reserve { key, value } => write!(f, "'{}' cannot be '{value}'", key.name())?,
             Problem::BelowLargeSegment { key, mib, least } => {
-                write!(
-                    f,
-                    "'{}' cannot be {mib}, which is below the large_segment_size_mb of {least}",
-                    key.name()
-                )?;
+                write!(f, "'{}' cannot be {mib}, which is below the large_segment_size_mb of {least}", key.name())?;
             }
-            Problem::Divisions { value, .. } => write!(
-                f,
-                "'roundup_power2_divisions' cannot have '{value}' divisions"
-            )?,
-            Problem::Interval { value } => write!(
-                f,
-                "'roundup_power2_divisions' cannot have an interval at '{value}' MiB"
-            )?,
-            Problem::TooManyThreads { threads } => {
-                write!(f, "'pinned_num_register_threads' cannot be {threads}")?
+            Problem::Divisions { value, .. } => {
+                write!(f, "'roundup_power2_divisions' cannot have '{value}' divisions")?
             }
+            Problem::Interval { value } => {
+                write!(f, "'roundup_power2_divisions' cannot have an interval at '{value}' MiB")?
+            }
+            Problem::Threads { threads } => write!(f, "'pinned_num_register_threads' cannot be {threads}")?,
             Problem::BackendIsChosen { asked, chosen } => {
-                write!(
-                    f,
-                    "the backend is {chosen} and cannot become {asked}: it is chosen at the start and stays"
-                )?;
+                write!(f, "the backend is {chosen} and cannot become {asked}: it is chosen at the start and stays")?;
             }
-            Problem::Sign {
-                expected,
-                found,
-                key,
-            } => {
+            Problem::Sign { expected, found, key } => {
                 match key {
                     Some(key) => write!(f, "{expected} must stand after '{key}'")?,
                     None => write!(f, "{expected} must stand there")?,
@@ -438,15 +383,9 @@ impl fmt::Display for ConfigError {
             }
             Problem::SpaceInWord { word } => write!(f, "there is white space inside '{word}'")?,
             Problem::TrailingText { key, value, number } => {
-                write!(
-                    f,
-                    "'{}' cannot be '{value}', of which only '{number}' is a number",
-                    key.name()
-                )?;
+                write!(f, "'{}' cannot be '{value}', of which only '{number}' is a number", key.name())?;
             }
-            Problem::PresetNotFirst => {
-                f.write_str("'preset' sets defaults and must be the first key")?
-            }
+            Problem::PresetNotFirst => f.write_str("'preset' sets defaults and must be the first key")?,
         }
         if let Some(allowed) = self.allowed_here() {
             write!(f, "; allowed is {allowed}")?;

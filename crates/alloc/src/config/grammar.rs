@@ -36,10 +36,7 @@ pub fn tokenize(text: &str) -> Vec<Token> {
         let end = start + c.len_utf8();
         match c {
             ',' | ':' | '[' | ']' => {
-                tokens.push(Token {
-                    text: c.into(),
-                    at: start..end,
-                });
+                tokens.push(Token { text: c.into(), at: start..end });
                 in_word = false;
             }
             c if is_space(c) => {}
@@ -49,10 +46,7 @@ pub fn tokenize(text: &str) -> Vec<Token> {
                 word.at.end = end;
             }
             c => {
-                tokens.push(Token {
-                    text: c.into(),
-                    at: start..end,
-                });
+                tokens.push(Token { text: c.into(), at: start..end });
                 in_word = true;
             }
         }
@@ -70,12 +64,7 @@ mod tests {
 
     #[test]
     fn r10_5_signs_stand_alone() {
-        assert_eq!(
-            words("a:[64:8,>:1],b"),
-            [
-                "a", ":", "[", "64", ":", "8", ",", ">", ":", "1", "]", ",", "b"
-            ]
-        );
+        assert_eq!(words("a:[64:8,>:1],b"), ["a", ":", "[", "64", ":", "8", ",", ">", ":", "1", "]", ",", "b"]);
         assert_eq!(words(",,"), [",", ","]);
         assert!(words("").is_empty());
         assert!(words(" \t\n\x0b\x0c\r").is_empty());

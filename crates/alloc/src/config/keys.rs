@@ -63,14 +63,7 @@ const fn row(
     allowed: &'static str,
     about: &'static str,
 ) -> Row {
-    Row {
-        key,
-        name,
-        owner,
-        default,
-        allowed,
-        about,
-    }
+    Row { key, name, owner, default, allowed, about }
 }
 
 #[rustfmt::skip]
@@ -224,29 +217,16 @@ mod tests {
     fn r10_12_pytorch_has_exactly_twenty_keys_and_two_aliases() {
         let owned = |owner| Key::all().filter(|key| key.owner() == owner).count();
         assert_eq!((owned(Generic), owned(Cuda), owned(Millpond)), (9, 11, 5));
-        assert_eq!(
-            Key::find("release_lock_on_hipmalloc"),
-            Some(Key::ReleaseLockOnCudamalloc)
-        );
-        assert_eq!(
-            Key::find("pinned_use_hip_host_register"),
-            Some(Key::PinnedUseCudaHostRegister)
-        );
-        for name in [
-            "expandable_segments_handle_type",
-            "roundup_bypass_threshold_mb",
-            "Backend",
-            "",
-        ] {
+        assert_eq!(Key::find("release_lock_on_hipmalloc"), Some(Key::ReleaseLockOnCudamalloc));
+        assert_eq!(Key::find("pinned_use_hip_host_register"), Some(Key::PinnedUseCudaHostRegister));
+        for name in ["expandable_segments_handle_type", "roundup_bypass_threshold_mb", "Backend", ""] {
             assert_eq!(Key::find(name), None, "{name}");
         }
     }
 
     #[test]
     fn r10_6_keys_that_take_a_word_know_their_words() {
-        let flags = Key::all()
-            .filter(|key| key.words() == ["True", "False"])
-            .count();
+        let flags = Key::all().filter(|key| key.words() == ["True", "False"]).count();
         assert_eq!(flags, 9);
     }
 }

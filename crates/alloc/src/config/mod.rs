@@ -39,10 +39,7 @@ impl Settings {
 
     /// The settings of a process that starts with `text` in PyTorch's variable.
     pub fn parse(text: &str) -> Result<(Settings, Vec<Warning>), ConfigError> {
-        let mut settings = Settings {
-            backend: parse::backend_at_import(text)?,
-            ..Settings::default()
-        };
+        let mut settings = Settings { backend: parse::backend_at_import(text)?, ..Settings::default() };
         let warnings = parse::apply(&mut settings, text, Moment::FirstUse)?;
         Ok((settings, warnings))
     }

@@ -16,13 +16,8 @@ pub(super) fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
     while index < tokens.len() {
         if tokens.is(index, Key::Backend.name()) {
             tokens.word(index, index + 1, Assertion::Index)?;
-            let is_async =
-                tokens.word(index, index + 2, Assertion::Word)? == Backend::CudaMallocAsync.name();
-            return Ok(if is_async {
-                Backend::CudaMallocAsync
-            } else {
-                Backend::Native
-            });
+            let is_async = tokens.word(index, index + 2, Assertion::Word)? == Backend::CudaMallocAsync.name();
+            return Ok(if is_async { Backend::CudaMallocAsync } else { Backend::Native });
         }
         index = next_pair(tokens.skip_pair(index)?);
     }
@@ -30,11 +25,7 @@ pub(super) fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
 }
 
 /// Applies a string at `moment`. On error what stands left of it stays applied, and the text is remembered (R10.11).
-pub(super) fn apply(
-    settings: &mut Settings,
-    text: &str,
-    moment: Moment,
-) -> Result<Vec<Warning>, ConfigError> {
+pub(super) fn apply(settings: &mut Settings, text: &str, moment: Moment) -> Result<Vec<Warning>, ConfigError> {
     let tokens = Tokens::new(text, moment);
     let mut warnings = Vec::new();
     if moment == Moment::Call {
@@ -80,24 +71,14 @@ fn generic_pass(
             key => set(settings, tokens, key, index, warnings),
         }
     })?;
-    let (round, cached) = (
-        settings.pinned_max_round_threshold,
-        settings.pinned_max_cached_size,
-    );
+    let (round, cached) = (settings.pinned_max_round_threshold, settings.pinned_max_cached_size);
     if rounds && caches && round > cached {
-        warnings.push(Warning::PinnedRoundAboveCached {
-            round: round / MIB,
-            cached: cached / MIB,
-        });
+        warnings.push(Warning::PinnedRoundAboveCached { round: round / MIB, cached: cached / MIB });
     }
     Ok(())
 }
 
-fn cuda_pass(
-    settings: &mut Settings,
-    tokens: &Tokens,
-    warnings: &mut Vec<Warning>,
-) -> Result<(), ConfigError> {
+fn cuda_pass(settings: &mut Settings, tokens: &Tokens, warnings: &mut Vec<Warning>) -> Result<(), ConfigError> {
     let (mut is_async, mut is_native_too) = (false, false);
     pass(tokens, Owner::Cuda, |key, index| {
         is_native_too |= key != Key::Backend;
@@ -152,18 +133,16 @@ pub(super) fn set(
         Key::LargeSegmentSizeMb => {
             let mib = whole()?;
             if mib <= 10 {
-                return Err(tokens.not_allowed(key, value, mib as f64));
+                return Err(tokens.not_allowed(key, value));
             }
             settings.large_segment_size = bytes(mib);
         }
         Key::MaxSplitSizeMb => settings.max_split_size = oversize(settings, tokens, key, at)?,
-        Key::MaxNonSplitRoundingMb => {
-            settings.max_non_split_rounding = oversize(settings, tokens, key, at)?
-        }
+        Key::MaxNonSplitRoundingMb => settings.max_non_split_rounding = oversize(settings, tokens, key, at)?,
         Key::GarbageCollectionThreshold => {
             let fraction = tokens.real(key, at, value)?;
             if !(fraction > 0.0 && fraction < 1.0) {
-                return Err(tokens.not_allowed(key, value, fraction));
+                return Err(tokens.not_allowed(key, value));
             }
             settings.garbage_collection_threshold = fraction;
         }
@@ -179,18 +158,15 @@ pub(super) fn set(
         Key::PinnedUseCudaHostRegister => settings.pinned_use_cuda_host_register = flag()?,
         Key::PinnedNumRegisterThreads => {
             let threads = whole()?;
-            if !threads.is_power_of_two() {
-                return Err(tokens.not_allowed(key, value, threads as f64));
-            }
-            if threads > 128 {
-                return Err(tokens.error(value, Problem::TooManyThreads { threads }));
+            if !threads.is_power_of_two() || threads > 128 {
+                return Err(tokens.error(value, Problem::Threads { threads }));
             }
             settings.pinned_num_register_threads = threads;
         }
         Key::PinnedReserveSegmentSizeMb => {
             let mib = whole()?;
             if mib == 0 {
-                return Err(tokens.not_allowed(key, value, 0.0));
+                return Err(tokens.not_allowed(key, value));
             }
             settings.pinned_reserve_segment_size = bytes(mib);
         }
@@ -199,7 +175,7 @@ pub(super) fn set(
         Key::PerProcessMemoryFraction => {
             let fraction = tokens.real(key, at, value)?;
             if !(0.0..=1.0).contains(&fraction) {
-                return Err(tokens.not_allowed(key, value, fraction));
+                return Err(tokens.not_allowed(key, value));
             }
             settings.per_process_memory_fraction = fraction;
         }
@@ -209,19 +185,13 @@ pub(super) fn set(
             match reserve(value) {
                 // Once set it cannot be unset (R4.31).
                 Some(reserve) => settings.expandable_segments_reserve = Some(reserve),
-                None => warnings.push(Warning::Reserve {
-                    value: value.into(),
-                }),
+                None => warnings.push(Warning::Reserve { value: value.into() }),
             }
         }
         Key::ExpandableSegmentsReserveByClass => {
             return reserve_by_class(settings, tokens, at, warnings);
         }
-        Key::Preset
-        | Key::RetryAfterSync
-        | Key::PageReuse
-        | Key::PageSizeMb
-        | Key::PinnedSizeClasses => {}
+        Key::Preset | Key::RetryAfterSync | Key::PageReuse | Key::PageSizeMb | Key::PinnedSizeClasses => {}
     }
     Ok(value)
 }
@@ -239,22 +209,10 @@ fn backend(settings: &mut Settings, tokens: &Tokens, at: usize) -> Result<(), Co
     let asked = tokens.word(at, at + 2, Assertion::Word)?;
     let chosen = settings.backend.name();
     if ![Backend::Native.name(), Backend::CudaMallocAsync.name()].contains(&asked) {
-        return Err(tokens.error(
-            at + 2,
-            Problem::UnknownWord {
-                key: Key::Backend,
-                value: asked.into(),
-            },
-        ));
+        return Err(tokens.error(at + 2, Problem::UnknownWord { key: Key::Backend, value: asked.into() }));
     }
     if asked != chosen {
-        return Err(tokens.error(
-            at + 2,
-            Problem::BackendIsChosen {
-                asked: asked.into(),
-                chosen,
-            },
-        ));
+        return Err(tokens.error(at + 2, Problem::BackendIsChosen { asked: asked.into(), chosen }));
     }
     Ok(())
 }
@@ -263,9 +221,7 @@ fn backend(settings: &mut Settings, tokens: &Tokens, at: usize) -> Result<(), Co
 fn divisions(table: &mut [u64; 16], tokens: &Tokens, at: usize) -> Result<usize, ConfigError> {
     let key = Key::RoundupPower2Divisions;
     let refuse = |index, in_list| {
-        let value = tokens
-            .get(index)
-            .map_or_else(String::new, |token| token.text.clone());
+        let value = tokens.get(index).map_or_else(String::new, |token| token.text.clone());
         tokens.error(index, Problem::Divisions { value, in_list })
     };
     let mut index = at + 2;
@@ -280,7 +236,7 @@ fn divisions(table: &mut [u64; 16], tokens: &Tokens, at: usize) -> Result<usize,
     let mut is_first = true;
     let mut last_interval = 0;
     index += 1;
-    while tokens.word(at, index, Assertion::Bracket)? != "]" {
+    while tokens.word(at, index, Assertion::Divisions)? != "]" {
         let boundary = index;
         tokens.word(at, index + 1, Assertion::Index)?;
         let value = tokens.whole(key, at, index + 2)?;
@@ -329,9 +285,7 @@ fn reserve_by_class(
         let value = tokens.word(at, index + 2, Assertion::Word)?;
         match reserve(value) {
             Some(reserve) => drop(classes.insert(class.to_string(), reserve)),
-            None => warnings.push(Warning::Reserve {
-                value: value.into(),
-            }),
+            None => warnings.push(Warning::Reserve { value: value.into() }),
         }
         index += 3;
         if tokens.word(at, index, Assertion::Index)? == "," {

@@ -17,11 +17,7 @@ pub(super) struct Tokens<'t> {
 
 impl<'t> Tokens<'t> {
     pub(super) fn new(text: &'t str, moment: Moment) -> Self {
-        Tokens {
-            text,
-            moment,
-            tokens: tokenize(text),
-        }
+        Tokens { text, moment, tokens: tokenize(text) }
     }
 
     pub(super) fn moment(&self) -> Moment {
@@ -44,27 +40,16 @@ impl<'t> Tokens<'t> {
 
     /// An error at the token at `index`, or at the end of the string.
     pub(super) fn error(&self, index: usize, problem: Problem) -> ConfigError {
-        ConfigError {
-            text: self.text.into(),
-            at: self.place(index),
-            moment: self.moment,
-            problem,
-        }
+        ConfigError { text: self.text.into(), at: self.place(index), moment: self.moment, problem }
     }
 
     /// Where the token at `index` stands, in bytes.
     pub(super) fn place(&self, index: usize) -> Range<usize> {
-        self.get(index)
-            .map_or(self.text.len()..self.text.len(), |token| token.at.clone())
+        self.get(index).map_or(self.text.len()..self.text.len(), |token| token.at.clone())
     }
 
     /// The token at `index`; past the end `assertion` fails, in the value of the key at `key`.
-    pub(super) fn word(
-        &self,
-        key: usize,
-        index: usize,
-        assertion: Assertion,
-    ) -> Result<&str, ConfigError> {
+    pub(super) fn word(&self, key: usize, index: usize, assertion: Assertion) -> Result<&str, ConfigError> {
         match self.get(index) {
             Some(token) => Ok(&token.text),
             None => {
@@ -90,17 +75,13 @@ impl<'t> Tokens<'t> {
     /// An unsigned number at `index`, in the value of the key at `at`.
     pub(super) fn whole(&self, key: Key, at: usize, index: usize) -> Result<u64, ConfigError> {
         let word = self.word(at, index, Assertion::Index)?;
-        number::stoull(word)
-            .map(|read| read.value)
-            .map_err(|why| self.not_read(key, index, why, Reader::Stoull))
+        number::stoull(word).map(|read| read.value).map_err(|why| self.not_read(key, index, why, Reader::Stoull))
     }
 
     /// A floating point number at `index`, in the value of the key at `at`.
     pub(super) fn real(&self, key: Key, at: usize, index: usize) -> Result<f64, ConfigError> {
         let word = self.word(at, index, Assertion::Index)?;
-        number::stod(word)
-            .map(|read| read.value)
-            .map_err(|why| self.not_read(key, index, why, Reader::Stod))
+        number::stod(word).map(|read| read.value).map_err(|why| self.not_read(key, index, why, Reader::Stod))
     }
 
     /// A boolean at `index`: exactly `True` or `False` (R10.9).
@@ -108,21 +89,14 @@ impl<'t> Tokens<'t> {
         match self.word(at, index, Assertion::Index)? {
             "True" => Ok(true),
             "False" => Ok(false),
-            value => Err(self.error(
-                index,
-                Problem::NotAFlag {
-                    key,
-                    value: value.into(),
-                    index,
-                },
-            )),
+            value => Err(self.error(index, Problem::NotAFlag { key, value: value.into(), index })),
         }
     }
 
-    /// A number of MiB refused with what was read.
-    pub(super) fn not_allowed(&self, key: Key, index: usize, read: f64) -> ConfigError {
+    /// A number at `index` that the key does not allow.
+    pub(super) fn not_allowed(&self, key: Key, index: usize) -> ConfigError {
         let value = self.tokens[index].text.clone();
-        self.error(index, Problem::NotAllowed { key, value, read })
+        self.error(index, Problem::NotAllowed { key, value })
     }
 
     fn not_read(&self, key: Key, index: usize, why: NotRead, reader: Reader) -> ConfigError {
