@@ -306,8 +306,10 @@ impl ConfigError {
     /// The nearest valid spelling of what is wrong, if one is near.
     pub fn nearest(&self) -> Option<&'static str> {
         match &self.problem {
-            Problem::UnknownKey { key, .. } => spelling::nearest_key(key),
-            Problem::SpaceInWord { word } => Key::find(word).map(Key::name).or_else(|| spelling::nearest_key(word)),
+            Problem::UnknownKey { key, parser } => spelling::nearest_key(key, *parser == Owner::Millpond),
+            Problem::SpaceInWord { word } => {
+                Key::find(word).map(Key::name).or_else(|| spelling::nearest_key(word, true))
+            }
             Problem::NotAFlag { value, .. } => spelling::nearest_flag(value),
             Problem::UnknownWord { key, value } => spelling::nearest(value, key.words().iter().copied()),
             _ => None,

@@ -44,6 +44,19 @@ pub enum Key {
     PinnedSizeClasses,
 }
 
+/// The form of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One of a few words.
+    Word,
+    /// An unsigned number, also in each entry of a list.
+    Whole,
+    /// A floating point number.
+    Real,
+    /// A reserve (R4.25), also in each entry of a list.
+    Reserve,
+}
+
 struct Row {
     key: Key,
     name: &'static str,
@@ -193,6 +206,16 @@ impl Key {
             Key::PageReuse => &["off", "pressure", "always"],
             key if key.allowed() == FLAG => &["True", "False"],
             _ => &[],
+        }
+    }
+
+    /// The form of its value.
+    pub fn form(self) -> Form {
+        match self {
+            Key::GarbageCollectionThreshold | Key::PerProcessMemoryFraction => Form::Real,
+            Key::ExpandableSegmentsReserve | Key::ExpandableSegmentsReserveByClass => Form::Reserve,
+            key if key.words().is_empty() => Form::Whole,
+            _ => Form::Word,
         }
     }
 

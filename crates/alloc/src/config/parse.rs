@@ -6,11 +6,12 @@ use super::error::{Assertion, ConfigError, Moment, Problem};
 use super::keys::{Key, Owner};
 use super::reader::{Tokens, bytes, reserve};
 use super::settings::{Backend, MIB, Settings};
+use super::strict;
 use super::warning::Warning;
 
 /// The backend that `import torch` finds: the first `backend` key decides (R6.1, R10.3). A string that ends too early before it
 /// ends the process.
-pub(super) fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
+fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
     let tokens = Tokens::new(text, Moment::Import);
     let mut index = 0;
     while index < tokens.len() {
@@ -24,33 +25,41 @@ pub(super) fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
     Ok(Backend::Native)
 }
 
-/// Applies a string at `moment`. On error what stands left of it stays applied, and the text is remembered (R10.11).
-pub(super) fn apply(settings: &mut Settings, text: &str, moment: Moment) -> Result<Vec<Warning>, ConfigError> {
-    let tokens = Tokens::new(text, moment);
+/// The settings of a process whose generic keys stand in one string and whose CUDA keys in another, mostly the same (R10.1, R10.2).
+pub(super) fn start(generic: &str, cuda: &str) -> Result<(Settings, Vec<Warning>), Refused> {
+    let from_cuda = |error| Refused { by: Owner::Cuda, error };
+    let backend = backend_at_import(cuda).map_err(from_cuda)?;
+    let mut settings = Settings { backend, ..Settings::default() };
     let mut warnings = Vec::new();
-    if moment == Moment::Call {
-        generic_pass(settings, &tokens, text, &mut warnings)?;
-        cuda_pass(settings, &tokens, &mut warnings)?;
-        return Ok(warnings);
+    // CUDA's part happens to be asked for first; the other backend never asks for it (R10.19).
+    if backend == Backend::Native {
+        cuda_pass(&mut settings, &Tokens::new(cuda, Moment::FirstUse), &mut warnings).map_err(from_cuda)?;
     }
-    // At first use CUDA's part happens to be asked for first; the other backend never asks for it (R10.19).
-    if settings.backend == Backend::Native {
-        cuda_pass(settings, &tokens, &mut warnings)?;
-    }
-    generic_pass(settings, &tokens, text, &mut warnings)?;
+    generic_pass(&mut settings, &Tokens::new(generic, Moment::FirstUse), &mut warnings)
+        .map_err(|error| Refused { by: Owner::Generic, error })?;
+    Ok((settings, warnings))
+}
+
+/// An error at the start, and which parser met it.
+pub(super) struct Refused {
+    pub(super) by: Owner,
+    pub(super) error: ConfigError,
+}
+
+/// Applies a string at run time. On error what stands left of it stays applied, and the text is remembered (R10.11).
+pub(super) fn apply(settings: &mut Settings, text: &str) -> Result<Vec<Warning>, ConfigError> {
+    let tokens = Tokens::new(text, Moment::Call);
+    let mut warnings = Vec::new();
+    generic_pass(settings, &tokens, &mut warnings)?;
+    cuda_pass(settings, &tokens, &mut warnings)?;
     Ok(warnings)
 }
 
-fn generic_pass(
-    settings: &mut Settings,
-    tokens: &Tokens,
-    text: &str,
-    warnings: &mut Vec<Warning>,
-) -> Result<(), ConfigError> {
+fn generic_pass(settings: &mut Settings, tokens: &Tokens, warnings: &mut Vec<Warning>) -> Result<(), ConfigError> {
     settings.max_split_size = u64::MAX;
     settings.roundup_power2_divisions = [0; 16];
     settings.garbage_collection_threshold = 0.0;
-    settings.text = text.into();
+    settings.text = tokens.text().into();
 
     // The first look for it takes every token of that name, even one that is no key.
     let mut index = 0;
@@ -62,33 +71,54 @@ fn generic_pass(
     }
     settings.max_non_split_rounding = settings.large_segment_size;
 
-    let (mut rounds, mut caches) = (false, false);
+    let mut seen = Seen::default();
     pass(tokens, Owner::Generic, |key, index| {
-        rounds |= key == Key::PinnedMaxRoundThresholdMb;
-        caches |= key == Key::PinnedMaxCachedSizeMb;
+        seen.note(key, index, tokens);
         match key {
             Key::LargeSegmentSizeMb => tokens.skip_pair(index),
             key => set(settings, tokens, key, index, warnings),
         }
     })?;
-    let (round, cached) = (settings.pinned_max_round_threshold, settings.pinned_max_cached_size);
-    if rounds && caches && round > cached {
-        warnings.push(Warning::PinnedRoundAboveCached { round: round / MIB, cached: cached / MIB });
-    }
+    seen.warn(settings, warnings);
     Ok(())
 }
 
 fn cuda_pass(settings: &mut Settings, tokens: &Tokens, warnings: &mut Vec<Warning>) -> Result<(), ConfigError> {
-    let (mut is_async, mut is_native_too) = (false, false);
+    let mut seen = Seen::default();
     pass(tokens, Owner::Cuda, |key, index| {
-        is_native_too |= key != Key::Backend;
-        is_async |= key == Key::Backend && tokens.is(index + 2, Backend::CudaMallocAsync.name());
+        seen.note(key, index, tokens);
         set(settings, tokens, key, index, warnings)
     })?;
-    if is_async && is_native_too {
-        warnings.push(Warning::AsyncIgnores);
-    }
+    seen.warn(settings, warnings);
     Ok(())
+}
+
+/// The keys whose meeting in one string is worth a warning.
+#[derive(Default)]
+pub(super) struct Seen {
+    rounds: bool,
+    caches: bool,
+    is_async: bool,
+    is_native_too: bool,
+}
+
+impl Seen {
+    pub(super) fn note(&mut self, key: Key, index: usize, tokens: &Tokens) {
+        self.rounds |= key == Key::PinnedMaxRoundThresholdMb;
+        self.caches |= key == Key::PinnedMaxCachedSizeMb;
+        self.is_async |= key == Key::Backend && tokens.is(index + 2, Backend::CudaMallocAsync.name());
+        self.is_native_too |= key != Key::Backend && key.owner() == Owner::Cuda;
+    }
+
+    pub(super) fn warn(&self, settings: &Settings, warnings: &mut Vec<Warning>) {
+        let (round, cached) = (settings.pinned_max_round_threshold, settings.pinned_max_cached_size);
+        if self.rounds && self.caches && round > cached {
+            warnings.push(Warning::PinnedRoundAboveCached { round: round / MIB, cached: cached / MIB });
+        }
+        if self.is_async && self.is_native_too {
+            warnings.push(Warning::AsyncIgnores);
+        }
+    }
 }
 
 /// One parser's way through the string: its own keys go to `set`, the other's are skipped, unknown ones end it.
@@ -117,7 +147,7 @@ fn next_pair(last: usize) -> usize {
     last + 2
 }
 
-/// Sets one of PyTorch's keys, which stands at `at`: the index of the last token of its value.
+/// Sets the key that stands at `at`: the index of the last token of its value.
 pub(super) fn set(
     settings: &mut Settings,
     tokens: &Tokens,
@@ -191,7 +221,9 @@ pub(super) fn set(
         Key::ExpandableSegmentsReserveByClass => {
             return reserve_by_class(settings, tokens, at, warnings);
         }
-        Key::Preset | Key::RetryAfterSync | Key::PageReuse | Key::PageSizeMb | Key::PinnedSizeClasses => {}
+        Key::Preset | Key::RetryAfterSync | Key::PageReuse | Key::PageSizeMb | Key::PinnedSizeClasses => {
+            return strict::set(settings, tokens, key, at);
+        }
     }
     Ok(value)
 }

@@ -20,6 +20,10 @@ impl<'t> Tokens<'t> {
         Tokens { text, moment, tokens: tokenize(text) }
     }
 
+    pub(super) fn text(&self) -> &'t str {
+        self.text
+    }
+
     pub(super) fn moment(&self) -> Moment {
         self.moment
     }

@@ -12,6 +12,19 @@ pub enum Preset {
     Millpond,
 }
 
+impl Preset {
+    /// Gives Millpond's own keys their defaults. What Millpond does better than PyTorch is listed here and nowhere else;
+    /// PyTorch's keys are not touched.
+    pub(super) fn set_defaults(self, settings: &mut Settings) {
+        let is_better = self == Preset::Millpond;
+        settings.preset = self;
+        settings.retry_after_sync = is_better;
+        settings.page_reuse = if is_better { PageReuse::Pressure } else { PageReuse::Off };
+        settings.page_size = 0;
+        settings.pinned_size_classes = is_better;
+    }
+}
+
 /// Which allocator answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {

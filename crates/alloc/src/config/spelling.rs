@@ -13,17 +13,14 @@ pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&
         .map(|(_, candidate)| candidate)
 }
 
-/// The nearest key. PyTorch's come first when two are equally near.
-pub fn nearest_key(word: &str) -> Option<&'static str> {
-    if let Some(unit) = with_unit(word) {
-        return Some(unit);
+/// The nearest key; of Millpond's own only where they may stand. A key that only lacks its unit is nearest of all.
+pub fn nearest_key(word: &str, with_millpond: bool) -> Option<&'static str> {
+    let may_stand = |key: &Key| with_millpond || key.owner() != Owner::Millpond;
+    if Key::find(word).is_some() {
+        return None;
     }
-    nearest(word, Key::all().map(Key::name))
-}
-
-/// The nearest of PyTorch's keys, for a variable that only PyTorch's may stand in.
-pub fn nearest_torch_key(word: &str) -> Option<&'static str> {
-    nearest(word, Key::all().filter(|key| key.owner() != Owner::Millpond).map(Key::name))
+    let with_unit = Key::find(&format!("{}_mb", word.to_ascii_lowercase())).filter(may_stand);
+    with_unit.map(Key::name).or_else(|| nearest(word, Key::all().filter(may_stand).map(Key::name)))
 }
 
 /// `True` or `False`, from the ways other tools write them.
@@ -33,11 +30,6 @@ pub fn nearest_flag(word: &str) -> Option<&'static str> {
         "0" | "off" | "no" | "n" | "f" | "disable" | "disabled" | "none" => Some("False"),
         lower => nearest(lower, ["True", "False"].into_iter()),
     }
-}
-
-/// A key that lacks its unit: "max_split_size" for "max_split_size_mb".
-fn with_unit(word: &str) -> Option<&'static str> {
-    Key::find(&format!("{}_mb", word.to_ascii_lowercase())).map(Key::name)
 }
 
 /// How many letters must be put in, left out, replaced or swapped with their neighbour.
@@ -78,16 +70,16 @@ mod tests {
             ("roundup_power2_division", "roundup_power2_divisions"),
             ("retry_aftersync", "retry_after_sync"),
         ] {
-            assert_eq!(nearest_key(written), Some(meant), "{written}");
+            assert_eq!(nearest_key(written, true), Some(meant), "{written}");
         }
     }
 
     #[test]
     fn what_is_far_has_no_neighbour() {
         for word in ["", "nonsense_key", "a", ",", &"x".repeat(100_000)] {
-            assert_eq!(nearest_key(word), None);
+            assert_eq!(nearest_key(word, true), None);
         }
-        assert_eq!(nearest_torch_key("retry_aftersync"), None);
+        assert_eq!(nearest_key("retry_aftersync", false), None);
     }
 
     #[test]
