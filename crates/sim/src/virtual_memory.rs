@@ -144,7 +144,11 @@ impl State {
             Location::Device(device) => device,
             Location::HostNuma(_) => Device(0),
             Location::Host => {
-                return refuse(kind, INVALID, "physical memory lies on a device or on a NUMA node, not on \"the host\"");
+                return refuse(
+                    kind,
+                    INVALID,
+                    "physical memory lies on a device or on a NUMA node, not on \"the host\"",
+                );
             }
         };
         self.check_device(device, kind)?;
