@@ -1,0 +1,126 @@
+//! Blocks, in a slab; neighbours by index.
+
+/// The index of a block in its pool's slab.
+pub(crate) type BlockId = u32;
+
+/// No block.
+pub(crate) const NONE: BlockId = u32::MAX;
+
+/// A range of a segment: live, waiting for events, free, or (in an expandable segment) not mapped.
+///
+/// Invariant: the blocks of a segment tile it, linked in address order by `prev` and `next`.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What the caller asked for; stale once the block is free.
+    pub requested: u64,
+    /// Reading of the pool's collection clock when the block became free (R2.20).
+    pub born: u64,
+    pub prev: BlockId,
+    pub next: BlockId,
+    /// The segment, by its index in the pool.
+    pub segment: u32,
+    /// Events that must complete before the block is free.
+    pub events: u32,
+    pub allocated: bool,
+    /// False for the part of an expandable segment that has no physical memory.
+    pub mapped: bool,
+    pub expandable: bool,
+    /// Other streams were recorded on the block; which ones is in the pool's side table.
+    pub used: bool,
+}
+
+impl Block {
+    /// Whether the block shares its segment with others (R2.51).
+    pub fn is_split(&self) -> bool {
+        self.prev != NONE || self.next != NONE
+    }
+
+    /// Not live and waiting for nothing: what a merge and a mapping may use (R3.14, R4.11).
+    pub fn is_idle(&self) -> bool {
+        !self.allocated && self.events == 0 && !self.used
+    }
+
+    /// Idle with memory behind it: in the free list.
+    pub fn is_free(&self) -> bool {
+        self.mapped && self.is_idle()
+    }
+
+    /// Live or waiting: counted as active (R9.2).
+    pub fn is_active(&self) -> bool {
+        !self.is_idle()
+    }
+
+    pub fn end(&self) -> u64 {
+        self.addr + self.size
+    }
+}
+
+/// The blocks of one pool. Freed entries are used again; the chain of them runs through `next`.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    blocks: Vec<Block>,
+    vacant: BlockId,
+    len: usize,
+}
+
+impl Default for Slab {
+    fn default() -> Self {
+        Slab { blocks: Vec::new(), vacant: NONE, len: 0 }
+    }
+}
+
+impl Slab {
+    pub fn insert(&mut self, block: Block) -> BlockId {
+        self.len += 1;
+        match self.vacant {
+            NONE => {
+                self.blocks.push(block);
+                (self.blocks.len() - 1) as BlockId
+            }
+            id => {
+                let place = &mut self.blocks[id as usize];
+                self.vacant = place.next;
+                *place = block;
+                id
+            }
+        }
+    }
+
+    pub fn remove(&mut self, id: BlockId) {
+        let vacant = std::mem::replace(&mut self.vacant, id);
+        let place = &mut self.blocks[id as usize];
+        // A vacant entry belongs to no segment: `verify` and `get` tell it by that.
+        place.segment = u32::MAX;
+        place.next = vacant;
+        self.len -= 1;
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All blocks in use with their ids, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
+        self.blocks.iter().enumerate().filter(|(_, block)| block.segment != u32::MAX).map(|(id, block)| (id as BlockId, block))
+    }
+}
+
+impl std::ops::Index<BlockId> for Slab {
+    type Output = Block;
+
+    #[inline]
+    fn index(&self, id: BlockId) -> &Block {
+        &self.blocks[id as usize]
+    }
+}
+
+impl std::ops::IndexMut<BlockId> for Slab {
+    #[inline]
+    fn index_mut(&mut self, id: BlockId) -> &mut Block {
+        &mut self.blocks[id as usize]
+    }
+}

@@ -1,0 +1,485 @@
+//! The struct that holds it all, and how it is locked.
+//!
+//! Order of locks: ladder → pools ascending → address index → journal. A hit takes one pool and nothing else. Everything
+//! else takes the ladder and then all pools ([`Held`]): it sees the device standing still. Foreign code runs under none.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millpond_driver::{Device, Driver, Event as DriverEvent, Stream};
+
+use crate::address_index::AddressIndex;
+use crate::caller::{Caller, Stack};
+use crate::capture::Reuse;
+use crate::config::Settings;
+use crate::error::Error;
+use crate::event::{Action, Event};
+use crate::oom::OomObserver;
+use crate::order::{TorchMap, TorchSet};
+use crate::pending::{Deferred, Queue};
+use crate::pool::{Policy, Pool, PoolKey};
+use crate::private::{CustomAllocator, MemoryPool, PoolId};
+use crate::routing::Scope;
+use crate::size::{SizeClass, division_interval, round};
+use crate::stats::{Counters, Peaks, Stat};
+use crate::trace::{Journal, Level};
+use crate::world::World;
+
+/// A pool's lock: held for tens of nanoseconds and never over a driver call, so waiters spin and then yield.
+pub(crate) type PoolLock = spin::mutex::SpinMutex<Pool, spin::Yield>;
+type PoolGuard<'a> = spin::mutex::SpinMutexGuard<'a, Pool>;
+
+/// One device's allocator.
+pub(crate) struct Core {
+    pub driver: Arc<dyn Driver>,
+    pub device: Device,
+    /// The device's memory, bytes.
+    pub total: u64,
+    pub world: Arc<World>,
+    /// Append-only; a pool of a dead memory pool is used again for another.
+    pub pools: boxcar::Vec<PoolLock>,
+    pub routes: Routes,
+    pub index: AddressIndex,
+    pub journal: Journal,
+    pub rounding: Rounding,
+    /// What forbids the short way of a hit; see [`gates`].
+    pub gates: AtomicU32,
+    pub last_error: Mutex<Option<Error>>,
+    ladder: Mutex<Ladder>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("device", &self.device).field("total", &self.total).finish_non_exhaustive()
+    }
+}
+
+/// Why a request cannot take the short way.
+pub(crate) mod gates {
+    /// Blocks wait for events or for the end of a capture.
+    pub const PENDING: u32 = 1;
+    /// A routing scope is open.
+    pub const SCOPES: u32 = 2;
+    /// A capture is under way, and blocks freed in it may be used again before it ends.
+    pub const CAPTURE_REUSE: u32 = 4;
+    /// Caching is off.
+    pub const UNCACHED: u32 = 8;
+}
+
+/// All that spans pools.
+pub(crate) struct Ladder {
+    pub settings: Arc<Settings>,
+    /// Bytes held from the driver (R2.11).
+    pub total_allocated: u64,
+    /// The most that may be held (R2.38).
+    pub limit: Option<u64>,
+    /// The default pool and the private ones.
+    pub memory_pools: BTreeMap<PoolId, MemoryPool>,
+    /// Private pools without owners, in PyTorch's order (R2.32).
+    pub freeable: TorchSet<PoolId>,
+    /// Private pools that lend on OOM, in PyTorch's order (R2.27).
+    pub lenders: TorchSet<PoolId>,
+    /// Open routing scopes, oldest first.
+    pub scopes: Vec<Scope>,
+    /// Captures under way on the device (R5.21).
+    pub captures: u32,
+    /// Blocks that wait for events, by the stream of the event (R3.8).
+    pub queues: TorchMap<Stream, Queue>,
+    /// Blocks freed in a capture while other streams use them (R5.29).
+    pub deferred: Vec<Deferred>,
+    pub reuse: Vec<Reuse>,
+    /// Events not in use.
+    pub spare_events: Vec<DriverEvent>,
+    /// Devices that may reach this one's memory (R4.24).
+    pub peers: Vec<Device>,
+    pub peaks: Peaks,
+    pub by_private_pool: BTreeMap<PoolId, [Stat; 3]>,
+    pub counts: Counts,
+    pub max_split_at_start: u64,
+    /// Pools that no memory pool uses, by size class.
+    pub vacant: [Vec<u32>; 2],
+    pub callbacks: Vec<Arc<dyn FreeMemoryCallback>>,
+    pub oom_observers: Vec<Arc<dyn OomObserver>>,
+    pub rejection_observers: Vec<Arc<dyn OomObserver>>,
+    /// Blocks handed out while caching is off, by address: their bytes.
+    pub uncached: BTreeMap<u64, u64>,
+    /// Live ranges of custom allocators, for all pools: base to end.
+    pub custom_ranges: BTreeMap<u64, u64>,
+}
+
+/// The six plain counters (R8.2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub retries: u64,
+    pub ooms: u64,
+    pub syncs: u64,
+    pub device_allocs: u64,
+    pub device_frees: u64,
+    pub rejections: u64,
+}
+
+/// Somebody who can free memory of this allocator when a request finds none (R2.8).
+pub trait FreeMemoryCallback: std::fmt::Debug + Send + Sync {
+    /// Frees what it can; returns whether it freed anything. Called under none of the allocator's locks.
+    fn free_memory(&self) -> bool;
+}
+
+/// Segments of custom allocators on their way back: their owners are called when the locks are gone.
+#[derive(Debug)]
+pub(crate) struct Return {
+    pub to: Arc<dyn CustomAllocator>,
+    pub addr: u64,
+    pub bytes: u64,
+    pub stream: Stream,
+}
+
+/// The device standing still: the ladder and all pools.
+pub(crate) struct Held<'a> {
+    pub core: &'a Core,
+    pub ladder: MutexGuard<'a, Ladder>,
+    pub pools: Vec<PoolGuard<'a>>,
+    pub returns: Vec<Return>,
+}
+
+impl Core {
+    pub fn new(driver: Arc<dyn Driver>, device: Device, world: Arc<World>, caching: bool) -> Result<Arc<Self>, Error> {
+        let total = driver.caps(device)?.total.0;
+        let settings = world.settings();
+        let ladder = Ladder {
+            total_allocated: 0,
+            limit: limit_of(settings.per_process_memory_fraction, total),
+            memory_pools: BTreeMap::from([(PoolId::DEFAULT, MemoryPool::new(None))]),
+            freeable: TorchSet::default(),
+            lenders: TorchSet::default(),
+            scopes: Vec::new(),
+            captures: 0,
+            queues: TorchMap::default(),
+            deferred: Vec::new(),
+            reuse: Vec::new(),
+            spare_events: Vec::new(),
+            peers: Vec::new(),
+            peaks: Peaks::default(),
+            by_private_pool: BTreeMap::new(),
+            counts: Counts::default(),
+            max_split_at_start: settings.max_split_size,
+            vacant: Default::default(),
+            callbacks: Vec::new(),
+            oom_observers: Vec::new(),
+            rejection_observers: Vec::new(),
+            uncached: BTreeMap::new(),
+            custom_ranges: BTreeMap::new(),
+            settings: Arc::clone(&settings),
+        };
+        let core = Arc::new(Core {
+            driver,
+            device,
+            total,
+            world,
+            pools: boxcar::Vec::new(),
+            routes: Routes::default(),
+            index: AddressIndex::default(),
+            journal: Journal::default(),
+            rounding: Rounding::default(),
+            gates: AtomicU32::new(if caching { 0 } else { gates::UNCACHED }),
+            last_error: Mutex::new(None),
+            ladder: Mutex::new(ladder),
+        });
+        core.rounding.set(&settings);
+        core.world.join(&core);
+        Ok(core)
+    }
+
+    /// The ladder alone, for what concerns no block.
+    pub fn hold_ladder(&self) -> MutexGuard<'_, Ladder> {
+        self.ladder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ladder and all pools.
+    pub fn hold(&self) -> Held<'_> {
+        let ladder = self.hold_ladder();
+        let pools = self.pools.iter().map(|(_, pool)| pool.lock()).collect();
+        Held { core: self, ladder, pools, returns: Vec::new() }
+    }
+
+    /// The stack for a call, taken before any lock (R2.2 step 0, R3.2).
+    pub fn stack(&self, caller: &Caller<'_>, from: Level) -> Option<Stack> {
+        if self.journal.level() < from {
+            return None;
+        }
+        caller.stack.and_then(|source| source.capture())
+    }
+
+    /// Writes an event if anybody wants it.
+    #[inline]
+    pub fn emit(&self, happened: Happened, caller: Option<&Caller<'_>>) {
+        if self.journal.is_on() {
+            self.emit_now(happened, caller);
+        }
+    }
+
+    #[cold]
+    fn emit_now(&self, happened: Happened, caller: Option<&Caller<'_>>) {
+        let Happened { action, addr, size, stream, pool, stack, internal } = happened;
+        let time_us = self.driver.now_us();
+        let event = Event { action, addr, size, stream, time_us, pool, stack, metadata: None, compile_context: None, internal };
+        self.journal.write(event, caller);
+    }
+}
+
+/// An event before it has a time.
+pub(crate) struct Happened {
+    pub action: Action,
+    pub addr: u64,
+    pub size: u64,
+    pub stream: Stream,
+    pub pool: PoolId,
+    pub stack: Option<Stack>,
+    pub internal: Option<&'static str>,
+}
+
+impl Happened {
+    pub fn new(action: Action, addr: u64, size: u64, key: PoolKey) -> Self {
+        Happened { action, addr, size, stream: key.stream, pool: key.memory_pool, stack: None, internal: None }
+    }
+
+    pub fn with(self, stack: Option<Stack>) -> Self {
+        Happened { stack, ..self }
+    }
+}
+
+/// The limit for a fraction of the device's memory; none at 1 (R2.38).
+pub(crate) fn limit_of(fraction: f64, total: u64) -> Option<u64> {
+    (fraction < 1.0).then(|| (fraction * total as f64).round() as u64)
+}
+
+impl<'a> Held<'a> {
+    /// Runs foreign code with all locks released; what was known before may have changed after.
+    pub fn outside<R>(self, foreign: impl FnOnce() -> R) -> (Held<'a>, R) {
+        let Held { core, ladder, pools, returns } = self;
+        drop(pools);
+        drop(ladder);
+        for Return { to, addr, bytes, stream } in returns {
+            to.raw_delete(addr, bytes, stream);
+        }
+        let result = foreign();
+        (core.hold(), result)
+    }
+
+    /// Gives custom allocators back what is theirs before anything is asked of the driver.
+    pub fn deliver_returns(self) -> Held<'a> {
+        if self.returns.is_empty() { self } else { self.outside(|| ()).0 }
+    }
+
+    /// Unlocks, then gives custom allocators back what is theirs and shows observers what happened.
+    pub fn release(self) {
+        let Held { core, ladder, pools, returns } = self;
+        drop(pools);
+        drop(ladder);
+        for Return { to, addr, bytes, stream } in returns {
+            to.raw_delete(addr, bytes, stream);
+        }
+        core.journal.deliver();
+    }
+
+    /// Settles the peaks if the pool outgrew a lease.
+    pub fn settle(&mut self, pool: u32) {
+        if self.pools[pool as usize].counters.unsettled {
+            let mut counters: Vec<_> = self.pools.iter_mut().map(|pool| (pool.key.class, &mut pool.counters)).collect();
+            self.ladder.peaks.settle(&mut counters, pool as usize);
+        }
+    }
+
+    /// Every pool's class and counters.
+    pub fn counters(&self) -> Vec<(SizeClass, &Counters)> {
+        self.pools.iter().map(|pool| (pool.key.class, &pool.counters)).collect()
+    }
+
+    /// The pool of a key, made if it is not there. The memory pool must exist.
+    pub fn pool(&mut self, key: PoolKey) -> u32 {
+        let Some(memory_pool) = self.ladder.memory_pools.get(&key.memory_pool) else {
+            unreachable!("requests are routed to memory pools that exist")
+        };
+        let family = &memory_pool.families[key.class as usize];
+        if let Some(&pool) = family.pools.get(&key.stream.raw) {
+            return pool;
+        }
+        let clock = Arc::clone(&family.clock);
+        let policy = self.policy(key.memory_pool);
+        let pool = match self.ladder.vacant[key.class as usize].pop() {
+            Some(index) => {
+                // The counters stay: their sums belong to the device.
+                let pool = &mut self.pools[index as usize];
+                (pool.key, pool.policy, pool.clock) = (key, policy, clock);
+                index
+            }
+            None => {
+                let index = self.core.pools.push(PoolLock::new(Pool::new(key, policy, clock)));
+                self.pools.push(self.core.pools[index].lock());
+                index as u32
+            }
+        };
+        if let Some(memory_pool) = self.ladder.memory_pools.get_mut(&key.memory_pool) {
+            memory_pool.families[key.class as usize].pools.insert(key.stream.raw, pool);
+        }
+        if key.memory_pool == PoolId::DEFAULT {
+            self.core.routes.insert(key.stream.raw, key.class, pool);
+        }
+        pool
+    }
+
+    /// The settings that a memory pool's pools act on.
+    fn policy(&self, id: PoolId) -> Policy {
+        let settings = &self.ladder.settings;
+        let memory_pool = self.ladder.memory_pools.get(&id);
+        Policy {
+            expandable: settings.expandable_segments && memory_pool.is_none_or(|pool| pool.custom.is_none()),
+            max_split_size: settings.max_split_size,
+            max_non_split_rounding: settings.max_non_split_rounding,
+            no_split: memory_pool.is_some_and(|pool| pool.no_split),
+            clock_ticks: self.collects(),
+        }
+    }
+
+    /// Whether garbage collection is on (R2.18).
+    pub fn collects(&self) -> bool {
+        self.ladder.limit.is_some() && self.ladder.settings.garbage_collection_threshold > 0.0
+    }
+
+    /// Tells every pool what it acts on, after anything of it changed.
+    pub fn set_policies(&mut self) {
+        for index in 0..self.pools.len() {
+            let policy = self.policy(self.pools[index].key.memory_pool);
+            self.pools[index].policy = policy;
+        }
+    }
+
+    /// Acts on changed settings from now on.
+    pub fn adopt(&mut self, settings: Arc<Settings>) {
+        self.core.rounding.set(&settings);
+        self.ladder.settings = settings;
+        self.set_policies();
+        self.set_gates();
+    }
+
+    /// Opens or closes the short way of a hit.
+    pub fn set_gates(&mut self) {
+        let ladder = &self.ladder;
+        let mut gates = self.core.gates.load(Relaxed) & gates::UNCACHED;
+        if !ladder.queues.is_empty() || !ladder.deferred.is_empty() {
+            gates |= gates::PENDING;
+        }
+        if !ladder.scopes.is_empty() {
+            gates |= gates::SCOPES;
+        }
+        if ladder.captures > 0 && ladder.settings.graph_capture_record_stream_reuse {
+            gates |= gates::CAPTURE_REUSE;
+        }
+        self.core.gates.store(gates, Release);
+    }
+
+    /// The memory pool of an id.
+    pub fn memory_pool(&mut self, id: PoolId) -> Option<&mut MemoryPool> {
+        self.ladder.memory_pools.get_mut(&id)
+    }
+
+    pub fn emit(&self, happened: Happened, caller: Option<&Caller<'_>>) {
+        self.core.emit(happened, caller);
+    }
+}
+
+/// The divisions of the rounding table, readable without a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Rounding {
+    on: AtomicBool,
+    /// log2 of the divisions plus one; 0 is off.
+    table: [AtomicU8; 16],
+}
+
+impl Rounding {
+    fn set(&self, settings: &Settings) {
+        for (entry, &divisions) in self.table.iter().zip(&settings.roundup_power2_divisions) {
+            entry.store(if divisions == 0 { 0 } else { divisions.ilog2() as u8 + 1 }, Relaxed);
+        }
+        self.on.store(settings.roundup_power2_divisions.iter().any(|&divisions| divisions > 1), Release);
+    }
+
+    /// The rounded size of a request (R1.2–R1.4).
+    #[inline]
+    pub fn round(&self, size: u64) -> u64 {
+        if !self.on.load(Acquire) {
+            return round(size, 0);
+        }
+        match self.table[division_interval(size)].load(Relaxed) {
+            0 => round(size, 0),
+            log => round(size, 1 << (log - 1)),
+        }
+    }
+}
+
+/// The default pools of streams, found without a lock: a table of the first few hundred streams. What is not in it is
+/// found under the ladder.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    slots: Box<[Route]>,
+}
+
+#[derive(Debug, Default)]
+struct Route {
+    /// Stream and size class, plus one; 0 is vacant. Written after `pool`, once.
+    key: AtomicU64,
+    pool: AtomicU32,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Routes { slots: std::iter::repeat_with(Route::default).take(Self::SLOTS).collect() }
+    }
+}
+
+impl Routes {
+    const SLOTS: usize = 1024;
+    /// How many slots a key may lie behind its home.
+    const PROBES: usize = 16;
+
+    fn key(raw: u64, class: SizeClass) -> u64 {
+        (raw << 1 | class as u64).wrapping_add(1)
+    }
+
+    fn home(key: u64) -> usize {
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+    }
+
+    /// The default pool of a stream and class, if it is in the table.
+    #[inline]
+    pub fn get(&self, raw: u64, class: SizeClass) -> Option<u32> {
+        let key = Self::key(raw, class);
+        let home = Self::home(key);
+        for probe in 0..Self::PROBES {
+            let slot = &self.slots[(home + probe) % Self::SLOTS];
+            match slot.key.load(Acquire) {
+                0 => return None,
+                found if found == key => return Some(slot.pool.load(Relaxed)),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Enters a pool; called under the ladder. A full neighbourhood, or a handle that uses the top bit, stays out.
+    fn insert(&self, raw: u64, class: SizeClass, pool: u32) {
+        let key = Self::key(raw, class);
+        if raw >> 63 != 0 || key == 0 {
+            return;
+        }
+        let home = Self::home(key);
+        for probe in 0..Self::PROBES {
+            let slot = &self.slots[(home + probe) % Self::SLOTS];
+            if slot.key.load(Acquire) == 0 {
+                slot.pool.store(pool, Relaxed);
+                slot.key.store(key, Release);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Expandable segments: reserved addresses in which pages are mapped where a request needs them (section 4 of the law).
+
+use std::ops::Range;
+
+use millpond_driver::{Access, Code, Device, Handle, HandleProps, Location};
+
+use crate::block::{BlockId, NONE};
+use crate::caller::{Caller, Stack};
+use crate::device::{Happened, Held};
+use crate::error::{Error, Result};
+use crate::event::Action;
+use crate::segment::{Pages, Source};
+use crate::size::{SMALL_SEGMENT, SizeClass};
+use crate::stats::Metric;
+
+impl Held<'_> {
+    /// Memory for a request from the pool's own addresses (R4.11–R4.14): a free block of at least `size` bytes that is in
+    /// no list; `None` when the device has no room for it. What was mapped before a failure stays, as free memory.
+    pub fn expand(&mut self, pool: u32, size: u64, stack: Option<&Stack>, caller: &Caller<'_>) -> Result<Option<BlockId>> {
+        let Some(mut block) = self.place_to_expand(pool, size)? else { return Ok(None) };
+        if !self.pools[pool as usize].blocks[block].mapped {
+            let bytes = self.pools[pool as usize].blocks[block].size.min(size);
+            if !self.map_block(pool, block, bytes, stack, caller)? {
+                return Ok(None);
+            }
+        }
+        loop {
+            let held = &self.pools[pool as usize];
+            let Some(missing) = size.checked_sub(held.blocks[block].size).filter(|&missing| missing > 0) else { break };
+            // The search has made sure that unmapped addresses follow.
+            let next = held.blocks[block].next;
+            let bytes = held.blocks[next].size.min(missing);
+            if !self.map_block(pool, next, bytes, stack, caller)? {
+                return Ok(None);
+            }
+            block = next;
+        }
+        self.pools[pool as usize].remove_free(block);
+        Ok(Some(block))
+    }
+
+    /// The lowest place of the pool from which free or unmapped neighbours sum to `size` bytes (R4.11), else the one block
+    /// of a new reservation (R4.12, R4.13).
+    fn place_to_expand(&mut self, pool: u32, size: u64) -> Result<Option<BlockId>> {
+        let held = &self.pools[pool as usize];
+        let room = |start: BlockId| {
+            let (mut bytes, mut next) = (0, start);
+            while bytes < size && next != NONE && held.blocks[next].is_idle() {
+                bytes += held.blocks[next].size;
+                next = held.blocks[next].next;
+            }
+            bytes >= size
+        };
+        let found = held.unmapped.values().map(|&gap| match held.blocks[gap].prev {
+            prev if prev != NONE && held.blocks[prev].is_idle() => prev,
+            _ => gap,
+        });
+        if let Some(place) = found.into_iter().find(|&place| room(place)) {
+            return Ok(Some(place));
+        }
+        self.reserve_segment(pool, size)
+    }
+
+    /// The page of new expandable segments of a class (R4.1), bytes.
+    fn page_size(&self, class: SizeClass) -> u64 {
+        match class {
+            SizeClass::Small => SMALL_SEGMENT,
+            SizeClass::Large => self.ladder.settings.large_segment_size,
+        }
+    }
+
+    /// The addresses that a new segment of a stream reserves, bytes, before they are rounded to pages (R4.2, R4.3).
+    pub fn reserve_bytes(&self, stream: u64) -> (u64, Option<String>) {
+        let class = self.core.world.reserve_class(stream);
+        let (bytes, known) = self.ladder.settings.reserve_for(class.as_deref(), self.core.total);
+        (bytes, class.filter(|_| known))
+    }
+
+    /// Reserves addresses for a new segment (R4.2–R4.6, R4.13). `None`: even a fresh one is too small (R4.12).
+    fn reserve_segment(&mut self, pool: u32, size: u64) -> Result<Option<BlockId>> {
+        let key = self.pools[pool as usize].key;
+        let page = self.page_size(key.class);
+        let (reserve, _) = self.reserve_bytes(key.stream.raw);
+        let bytes = reserve.div_ceil(page) * page;
+        let base = self.core.driver.mem_address_reserve(bytes, 0, 0).inspect_err(|error| {
+            let (count, total) = self.core.world.expandable_segments();
+            tracing::error!(
+                "cannot reserve {bytes} bytes of address space for an expandable segment on {}: {error}; {count} segments hold \
+                 {total} bytes. This is address space running out, not memory: lower expandable_segments_reserve.",
+                key.stream.device
+            );
+        })?;
+        if bytes < size {
+            self.core.driver.mem_address_free(base, bytes)?;
+            return Ok(None);
+        }
+        self.core.world.expandable_made(bytes);
+        let counter = self.core.world.register();
+        let held = &mut self.pools[pool as usize];
+        let block = held.add_segment(base, bytes, counter, Source::Expandable(Pages::new(page)), None);
+        held.unmapped.insert(base, block);
+        Ok(Some(block))
+    }
+
+    /// Maps the first `bytes` of an unmapped block, merges it with its free neighbours and lists it as free (R4.15).
+    /// `false`: the device has no room.
+    fn map_block(&mut self, pool: u32, block: BlockId, bytes: u64, stack: Option<&Stack>, caller: &Caller<'_>) -> Result<bool> {
+        let held = &self.pools[pool as usize];
+        let (addr, key) = (held.blocks[block].addr, held.key);
+        let Some(mapped) = self.map_pages(pool, block, bytes)? else { return Ok(false) };
+        let held = &mut self.pools[pool as usize];
+        held.unmapped.remove(&addr);
+        held.blocks[block].mapped = true;
+        if mapped < held.blocks[block].size {
+            let rest = held.split_back(block, mapped);
+            let rest_addr = held.blocks[rest].addr;
+            held.blocks[rest].mapped = false;
+            held.unmapped.insert(rest_addr, rest);
+        }
+        let (prev, next) = (held.blocks[block].prev, held.blocks[block].next);
+        held.absorb(block, prev);
+        held.absorb(block, next);
+        held.insert_free(block);
+        let segment = held.blocks[block].segment;
+        let segment = held.segment_at_mut(segment);
+        if segment.stack.is_none() {
+            segment.stack = stack.cloned();
+        }
+        self.core.index.insert(addr, mapped, pool);
+        self.hold_more(pool, mapped);
+        self.ladder.counts.device_allocs += 1;
+        self.emit(Happened::new(Action::SegmentMap, addr, mapped, key).with(stack.cloned()), Some(caller));
+        Ok(true)
+    }
+
+    /// Creates and maps the pages under the first `bytes` of an unmapped block and gives access to the device and its
+    /// peers (R4.7–R4.9). Returns the bytes mapped; `None` when the device has no room. A failure leaves nothing behind.
+    fn map_pages(&mut self, pool: u32, block: BlockId, bytes: u64) -> Result<Option<u64>> {
+        let driver = &self.core.driver;
+        let device = self.core.device;
+        let held = &self.pools[pool as usize];
+        let Source::Expandable(pages) = &held.segment(block).source else {
+            unreachable!("only expandable segments have unmapped blocks")
+        };
+        let (page, base, addr) = (pages.size, held.segment(block).base, held.blocks[block].addr);
+        let range = pages.touching(addr - base, bytes);
+        debug_assert_eq!(base + range.start * page, addr, "unmapped blocks begin at pages (R4.9)");
+        let props = HandleProps { rdma: driver.caps(device)?.rdma_with_vmm, ..HandleProps::on(device) };
+        let mut handles: Vec<Handle> = Vec::with_capacity((range.end - range.start) as usize);
+        let undo = |handles: &[Handle], mapped: usize| {
+            // The first error is the one that counts; what can still be undone is.
+            for i in 0..mapped {
+                let _ = driver.mem_unmap(addr + i as u64 * page, page);
+            }
+            for &handle in handles {
+                let _ = driver.mem_release(handle);
+            }
+        };
+        for _ in range.clone() {
+            match driver.mem_create(page, props) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    undo(&handles, 0);
+                    if !error.is_out_of_memory() {
+                        return Err(Error::Driver(error));
+                    }
+                    let _ = driver.take_last_error();
+                    tracing::warn!("no room for a page of {page} bytes on {device}");
+                    return Ok(None);
+                }
+            }
+        }
+        for (i, &handle) in handles.iter().enumerate() {
+            if let Err(error) = driver.mem_map(addr + i as u64 * page, page, 0, handle) {
+                undo(&handles, i);
+                return Err(Error::Driver(error));
+            }
+        }
+        let mapped = handles.len() as u64 * page;
+        for device in std::iter::once(device).chain(self.ladder.peers.iter().copied()) {
+            if let Err(error) = driver.mem_set_access(addr, mapped, Location::Device(device), Access::ReadWrite) {
+                undo(&handles, handles.len());
+                return Err(Error::Driver(error));
+            }
+        }
+        let index = held.blocks[block].segment;
+        if let Source::Expandable(pages) = &mut self.pools[pool as usize].segment_at_mut(index).source {
+            range.zip(handles).for_each(|(number, handle)| pages.put(number, handle));
+        }
+        Ok(Some(mapped))
+    }
+
+    /// Unmaps the whole pages of a free expandable block (R4.19–R4.22); parts of pages at its ends stay free. A segment
+    /// that has nothing left is given up.
+    pub fn unmap_block(&mut self, pool: u32, block: BlockId, caller: &Caller<'_>) -> Result<()> {
+        let held = &self.pools[pool as usize];
+        let key = held.key;
+        let segment = held.segment(block);
+        let Source::Expandable(pages) = &segment.source else { unreachable!("only expandable blocks are unmapped") };
+        let (base, page, stack) = (segment.base, pages.size, segment.stack.clone());
+        let (addr, size) = (held.blocks[block].addr, held.blocks[block].size);
+        let range = pages.inside(addr - base, size);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (range, outcome) = self.unmap_pages(pool, block, range);
+        if range.is_empty() {
+            return outcome;
+        }
+        let (start, bytes) = (base + range.start * page, (range.end - range.start) * page);
+        let held = &mut self.pools[pool as usize];
+        held.remove_free(block);
+        if start > addr {
+            let front = held.split_front(block, start - addr);
+            held.insert_free(front);
+        }
+        if held.blocks[block].size > bytes {
+            let back = held.split_back(block, bytes);
+            held.insert_free(back);
+        }
+        held.blocks[block].mapped = false;
+        let (prev, next) = (held.blocks[block].prev, held.blocks[block].next);
+        held.absorb(block, prev);
+        held.absorb(block, next);
+        let unmapped = held.blocks[block].clone();
+        held.unmapped.insert(unmapped.addr, block);
+        self.core.index.remove(start, bytes);
+        self.hold_less(pool, bytes);
+        self.ladder.counts.device_frees += 1;
+        if let Some(owner) = self.memory_pool(key.memory_pool).filter(|_| key.memory_pool.is_private()) {
+            owner.driver_allocations -= 1;
+        }
+        self.emit(Happened::new(Action::SegmentUnmap, start, bytes, key).with(stack), Some(caller));
+        outcome?;
+        if !unmapped.is_split() {
+            self.give_up_segment(pool, block)?;
+        }
+        Ok(())
+    }
+
+    /// Unmaps and releases pages, after the segment's own stream has passed (R4.20). Returns those that are gone: all of
+    /// the range, or those before the first failure.
+    fn unmap_pages(&mut self, pool: u32, block: BlockId, mut range: Range<u64>) -> (Range<u64>, Result<()>) {
+        let driver = &self.core.driver;
+        let held = &mut self.pools[pool as usize];
+        let stream = held.key.stream;
+        let index = held.blocks[block].segment;
+        let segment = held.segment_at_mut(index);
+        let base = segment.base;
+        let Source::Expandable(pages) = &mut segment.source else { unreachable!("only expandable blocks are unmapped") };
+        if let Err(error) = driver.stream_synchronize(stream) {
+            range.end = range.start;
+            return (range, Err(error.into()));
+        }
+        for number in range.clone() {
+            let Some(handle) = pages.get(number) else { unreachable!("mapped blocks have pages under them") };
+            if let Err(error) = driver.mem_unmap(base + number * pages.size, pages.size) {
+                range.end = number;
+                return (range, Err(error.into()));
+            }
+            pages.take(number);
+            if let Err(error) = driver.mem_release(handle) {
+                range.end = number + 1;
+                return (range, Err(error.into()));
+            }
+        }
+        (range, Ok(()))
+    }
+
+    /// Gives the addresses of a wholly unmapped segment back (R4.22).
+    fn give_up_segment(&mut self, pool: u32, block: BlockId) -> Result<()> {
+        let held = &mut self.pools[pool as usize];
+        let (base, size) = (held.segment(block).base, held.segment(block).size);
+        self.core.driver.mem_address_free(base, size)?;
+        held.unmapped.remove(&base);
+        held.drop_segment(block);
+        self.core.world.expandable_gone(size);
+        Ok(())
+    }
+
+    /// Lets a peer use what is mapped now and what will be (R4.24).
+    pub fn add_peer(&mut self, peer: Device) -> Result<()> {
+        match self.core.driver.enable_peer_access(peer, self.core.device) {
+            Err(error) if error.code != Code::ERROR_PEER_ACCESS_ALREADY_ENABLED => return Err(error.into()),
+            _ => {}
+        }
+        if self.ladder.peers.contains(&peer) {
+            return Ok(());
+        }
+        for pool in &self.pools {
+            for segment in pool.segments.iter().flatten() {
+                let Source::Expandable(pages) = &segment.source else { continue };
+                for (number, _) in pages.iter() {
+                    let addr = segment.base + number * pages.size;
+                    self.core.driver.mem_set_access(addr, pages.size, Location::Device(peer), Access::ReadWrite)?;
+                }
+            }
+        }
+        self.ladder.peers.push(peer);
+        Ok(())
+    }
+
+    /// Books `bytes` more held from the driver.
+    pub fn hold_more(&mut self, pool: u32, bytes: u64) {
+        self.ladder.total_allocated += bytes;
+        let held = &mut self.pools[pool as usize];
+        held.counters.raise(Metric::ReservedBytes, bytes);
+        let key = held.key;
+        if key.memory_pool.is_private() {
+            let stats = self.ladder.by_private_pool.entry(key.memory_pool).or_default();
+            stats[0].raise(bytes);
+            stats[1 + key.class as usize].raise(bytes);
+        }
+        self.settle(pool);
+    }
+
+    /// Books `bytes` fewer held from the driver.
+    pub fn hold_less(&mut self, pool: u32, bytes: u64) {
+        self.ladder.total_allocated -= bytes;
+        let held = &mut self.pools[pool as usize];
+        held.counters.lower(Metric::ReservedBytes, bytes);
+        let key = held.key;
+        if let Some(stats) = self.ladder.by_private_pool.get_mut(&key.memory_pool) {
+            stats[0].lower(bytes);
+            stats[1 + key.class as usize].lower(bytes);
+        }
+    }
+}

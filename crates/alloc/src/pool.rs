@@ -1,0 +1,399 @@
+//! One pool: the blocks of one size class, one stream and one memory pool, under one lock.
+//!
+//! Everything here needs only the pool. What spans pools (limits, peaks, events, the driver) is in the rooms above.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use millpond_driver::Stream;
+use rustc_hash::FxHashMap;
+
+use crate::block::{Block, BlockId, NONE, Slab};
+use crate::caller::Stack;
+use crate::free_list::{FreeEntry, FreeList};
+use crate::order::TorchSet;
+use crate::private::PoolId;
+use crate::segment::{Segment, Source};
+use crate::size::{MIN_BLOCK, SMALL_SIZE, SizeClass};
+use crate::stats::{Counters, Metric};
+
+/// What distinguishes a pool from the others of its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PoolKey {
+    pub memory_pool: PoolId,
+    pub class: SizeClass,
+    pub stream: Stream,
+}
+
+/// The settings that a pool acts on, kept beside its blocks so that a hit reads nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// Expandable segments are on and the memory pool has no custom allocator.
+    pub expandable: bool,
+    pub max_split_size: u64,
+    pub max_non_split_rounding: u64,
+    /// The memory pool hands out whole blocks only (R1.12).
+    pub no_split: bool,
+    /// The collection clock ticks: a limit is set and a threshold too (R1.21).
+    pub clock_ticks: bool,
+}
+
+/// The streams that were recorded on a block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    pub streams: TorchSet<Stream>,
+    /// Those of them that were recorded in a capture context (R3.7).
+    pub in_capture: Vec<Stream>,
+}
+
+/// One pool.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub key: PoolKey,
+    pub policy: Policy,
+    pub blocks: Slab,
+    pub segments: Vec<Option<Segment>>,
+    vacant_segments: Vec<u32>,
+    pub free: FreeList,
+    /// Blocks without memory, by address (R1.19).
+    pub unmapped: BTreeMap<u64, BlockId>,
+    /// Live blocks by address.
+    pub live: FxHashMap<u64, BlockId>,
+    pub uses: FxHashMap<BlockId, Uses>,
+    /// Stacks of live blocks, while they are recorded.
+    pub stacks: FxHashMap<BlockId, Stack>,
+    pub counters: Counters,
+    /// The collection clock, one for all streams of the memory pool and size class (R1.21).
+    pub clock: Arc<AtomicU64>,
+}
+
+/// How a request wants its block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fit {
+    /// What the caller asked for, bytes.
+    pub requested: u64,
+    /// Rounded, bytes.
+    pub rounded: u64,
+    /// Whether expandable segments serve this request (R1.15: the request's flag, not the block's).
+    pub expandable: bool,
+}
+
+impl Pool {
+    pub fn new(key: PoolKey, policy: Policy, clock: Arc<AtomicU64>) -> Self {
+        Pool {
+            key,
+            policy,
+            blocks: Slab::default(),
+            segments: Vec::new(),
+            vacant_segments: Vec::new(),
+            free: FreeList::default(),
+            unmapped: BTreeMap::new(),
+            live: FxHashMap::default(),
+            uses: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+            counters: Counters::default(),
+            clock,
+        }
+    }
+
+    pub fn fit(&self, requested: u64, rounded: u64) -> Fit {
+        Fit { requested, rounded, expandable: self.policy.expandable }
+    }
+
+    pub fn segment(&self, id: BlockId) -> &Segment {
+        self.segment_at(self.blocks[id].segment)
+    }
+
+    pub fn segment_at(&self, index: u32) -> &Segment {
+        match &self.segments[index as usize] {
+            Some(segment) => segment,
+            None => unreachable!("a block's segment exists as long as the block"),
+        }
+    }
+
+    pub fn segment_at_mut(&mut self, index: u32) -> &mut Segment {
+        match &mut self.segments[index as usize] {
+            Some(segment) => segment,
+            None => unreachable!("a block's segment exists as long as the block"),
+        }
+    }
+
+    fn entry(&self, id: BlockId) -> FreeEntry {
+        let block = &self.blocks[id];
+        FreeEntry { size: block.size, counter: self.segment_at(block.segment).counter, addr: block.addr, block: id }
+    }
+
+    /// Puts a block into the free list; its age starts again (R1.16, R3.10).
+    pub fn insert_free(&mut self, id: BlockId) {
+        self.blocks[id].born = self.clock.load(Relaxed);
+        self.free.insert(self.entry(id));
+    }
+
+    pub fn remove_free(&mut self, id: BlockId) {
+        self.free.remove(self.entry(id));
+    }
+
+    /// Takes up a new segment, with one block over all of it: free memory, or unmapped addresses.
+    pub fn add_segment(&mut self, base: u64, size: u64, counter: u64, source: Source, stack: Option<Stack>) -> BlockId {
+        let expandable = matches!(source, Source::Expandable(_));
+        let index = self.vacant_segments.pop().unwrap_or_else(|| {
+            self.segments.push(None);
+            (self.segments.len() - 1) as u32
+        });
+        let head = self.blocks.insert(Block {
+            addr: base,
+            size,
+            requested: 0,
+            born: 0,
+            prev: NONE,
+            next: NONE,
+            segment: index,
+            events: 0,
+            allocated: false,
+            mapped: !expandable,
+            expandable,
+            used: false,
+        });
+        self.segments[index as usize] = Some(Segment { base, size, counter, head, source, stack });
+        head
+    }
+
+    /// Forgets a segment whose one block `id` is neither free-listed nor live any more.
+    pub fn drop_segment(&mut self, id: BlockId) -> Segment {
+        let index = self.blocks[id].segment;
+        self.blocks.remove(id);
+        self.vacant_segments.push(index);
+        match self.segments[index as usize].take() {
+            Some(segment) => segment,
+            None => unreachable!("a block's segment exists as long as the block"),
+        }
+    }
+
+    /// Bytes of the block and of the unmapped addresses right behind it: how far it could grow (R1.23).
+    fn growable_size(&self, block: &Block) -> u64 {
+        match block.next {
+            NONE => block.size,
+            next if self.blocks[next].mapped => block.size,
+            next => block.size + self.blocks[next].size,
+        }
+    }
+
+    /// Ticks the collection clock, then searches (`get_free_block`).
+    pub fn tick_and_find(&self, fit: Fit) -> Option<BlockId> {
+        if self.policy.clock_ticks {
+            self.clock.fetch_add(1, Relaxed);
+        }
+        self.find(fit)
+    }
+
+    /// The free block for a request (R1.22–R1.25); it stays in the free list.
+    pub fn find(&self, fit: Fit) -> Option<BlockId> {
+        let mut candidates = self.free.from(fit.rounded);
+        let mut chosen = candidates.next()?;
+        if fit.expandable {
+            // Prefer, among neighbours in the order, the block that could grow the least.
+            while self.blocks[chosen.block].expandable {
+                let Some(next) = candidates.next() else { break };
+                if self.growable_size(&self.blocks[next.block]) >= self.growable_size(&self.blocks[chosen.block]) {
+                    break;
+                }
+                chosen = next;
+            }
+        } else {
+            while self.blocks[chosen.block].expandable {
+                chosen = candidates.next()?;
+            }
+        }
+        let size = chosen.size;
+        let Policy { max_split_size, max_non_split_rounding, .. } = self.policy;
+        let refused = if fit.rounded < max_split_size {
+            size >= max_split_size && max_split_size != u64::MAX
+        } else {
+            size >= fit.rounded.saturating_add(max_non_split_rounding)
+        };
+        (!refused).then_some(chosen.block)
+    }
+
+    /// Whether a block is split for a request (R1.12–R1.14).
+    fn splits(&self, block: &Block, fit: Fit) -> bool {
+        if self.policy.no_split {
+            return false;
+        }
+        let remaining = block.size - fit.rounded;
+        if self.key.class == SizeClass::Small || fit.expandable {
+            remaining >= MIN_BLOCK
+        } else {
+            fit.rounded < self.policy.max_split_size && remaining > SMALL_SIZE
+        }
+    }
+
+    /// Hands out a free block that is no longer in the free list, split if the rules say so (R1.16, R2.50, R2.51).
+    /// Returns the live block.
+    pub fn hand_out(&mut self, id: BlockId, fit: Fit) -> BlockId {
+        let split = self.splits(&self.blocks[id], fit);
+        self.hand_out_as(id, fit.rounded, fit.requested, split)
+    }
+
+    /// Hands out the first `size` bytes of a block (`split`), or all of it.
+    pub fn hand_out_as(&mut self, id: BlockId, size: u64, requested: u64, split: bool) -> BlockId {
+        let block = &self.blocks[id];
+        let (was_split, expandable) = (block.is_split(), block.expandable);
+        let live = if split {
+            let front = self.split_front(id, size);
+            let rest = self.blocks[id].size;
+            self.insert_free(id);
+            if !expandable {
+                if was_split {
+                    self.counters.lower(Metric::InactiveSplitBytes, size);
+                } else {
+                    self.counters.raise(Metric::InactiveSplitBytes, rest);
+                    self.counters.raise(Metric::InactiveSplit, 1);
+                }
+            }
+            front
+        } else {
+            if was_split && !expandable {
+                self.counters.lower(Metric::InactiveSplitBytes, block.size);
+                self.counters.lower(Metric::InactiveSplit, 1);
+            }
+            id
+        };
+        let block = &mut self.blocks[live];
+        block.allocated = true;
+        block.requested = requested;
+        let (addr, size) = (block.addr, block.size);
+        self.live.insert(addr, live);
+        self.counters.raise(Metric::Allocation, 1);
+        self.counters.raise(Metric::AllocatedBytes, size);
+        self.counters.raise(Metric::Active, 1);
+        self.counters.raise(Metric::ActiveBytes, size);
+        self.counters.raise(Metric::RequestedBytes, requested);
+        if size >= self.policy.max_split_size {
+            self.counters.raise(Metric::OversizeAllocations, 1);
+        }
+        live
+    }
+
+    /// Cuts the first `size` bytes off a block that is in no list; the tail keeps the block's place in the slab (R1.16).
+    pub fn split_front(&mut self, id: BlockId, size: u64) -> BlockId {
+        let rest = &mut self.blocks[id];
+        let front = Block { size, next: id, ..rest.clone() };
+        rest.addr += size;
+        rest.size -= size;
+        let (prev, segment) = (front.prev, front.segment);
+        let front = self.blocks.insert(front);
+        self.blocks[id].prev = front;
+        match prev {
+            NONE => self.segment_at_mut(segment).head = front,
+            prev => self.blocks[prev].next = front,
+        }
+        front
+    }
+
+    /// Cuts everything after the first `size` bytes off a block that is in no list; returns the new tail.
+    pub fn split_back(&mut self, id: BlockId, size: u64) -> BlockId {
+        let block = &mut self.blocks[id];
+        let tail = Block { addr: block.addr + size, size: block.size - size, prev: id, ..block.clone() };
+        block.size = size;
+        let next = tail.next;
+        let tail = self.blocks.insert(tail);
+        self.blocks[id].next = tail;
+        if next != NONE {
+            self.blocks[next].prev = tail;
+        }
+        tail
+    }
+
+    /// The free call's part of the books (R3.3): the block is no longer live, but still active.
+    pub fn retire(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id];
+        block.allocated = false;
+        let size = block.size;
+        self.counters.lower(Metric::Allocation, 1);
+        self.counters.lower(Metric::AllocatedBytes, size);
+        if size >= self.policy.max_split_size {
+            self.counters.lower(Metric::OversizeAllocations, 1);
+        }
+    }
+
+    /// Returns a retired block that waits for nothing to the free list, merged with its neighbours (R3.10–R3.12).
+    pub fn complete_free(&mut self, id: BlockId) {
+        let block = &self.blocks[id];
+        let (size, requested, expandable) = (block.size, block.requested, block.expandable);
+        if !self.stacks.is_empty() {
+            self.stacks.remove(&id);
+        }
+        let mut absorbed = (0, 0);
+        for neighbour in [block.prev, block.next] {
+            let bytes = self.absorb(id, neighbour);
+            absorbed.0 += u64::from(bytes > 0);
+            absorbed.1 += bytes;
+        }
+        self.insert_free(id);
+        if !expandable {
+            // One net update per free, as a rise or as a fall (R3.11).
+            let block = &self.blocks[id];
+            let gained = if block.is_split() { (1, block.size) } else { (0, 0) };
+            for (metric, up, down) in
+                [(Metric::InactiveSplit, gained.0, absorbed.0), (Metric::InactiveSplitBytes, gained.1, absorbed.1)]
+            {
+                if up > down {
+                    self.counters.raise(metric, up - down);
+                } else if down > up {
+                    self.counters.lower(metric, down - up);
+                }
+            }
+        }
+        self.counters.lower(Metric::Active, 1);
+        self.counters.lower(Metric::ActiveBytes, size);
+        self.counters.lower(Metric::RequestedBytes, requested);
+    }
+
+    /// Merges the neighbour `src` into `dst`, which is in no list (R3.14). Returns the bytes gained, 0 if they stay apart.
+    pub fn absorb(&mut self, dst: BlockId, src: BlockId) -> u64 {
+        if src == NONE {
+            return 0;
+        }
+        let (into, from) = (&self.blocks[dst], &self.blocks[src]);
+        if !from.is_idle() || from.mapped != into.mapped {
+            return 0;
+        }
+        let from = from.clone();
+        let before = into.prev == src;
+        if from.mapped {
+            self.remove_free(src);
+        } else {
+            self.unmapped.remove(&from.addr);
+        }
+        let into = &mut self.blocks[dst];
+        into.size += from.size;
+        let segment = into.segment;
+        if before {
+            into.addr = from.addr;
+            into.prev = from.prev;
+            match from.prev {
+                NONE => self.segment_at_mut(segment).head = dst,
+                prev => self.blocks[prev].next = dst,
+            }
+        } else {
+            into.next = from.next;
+            if from.next != NONE {
+                self.blocks[from.next].prev = dst;
+            }
+        }
+        self.blocks.remove(src);
+        from.size
+    }
+
+    /// The blocks of a segment in address order.
+    pub fn blocks_of(&self, segment: &Segment) -> impl Iterator<Item = (BlockId, &Block)> {
+        let mut next = segment.head;
+        std::iter::from_fn(move || {
+            let id = (next != NONE).then_some(next)?;
+            let block = &self.blocks[id];
+            next = block.next;
+            Some((id, block))
+        })
+    }
+}

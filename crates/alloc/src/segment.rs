@@ -1,0 +1,93 @@
+//! Segments: where the memory of a pool comes from.
+
+use std::sync::Arc;
+
+use millpond_driver::Handle;
+
+use crate::block::BlockId;
+use crate::caller::Stack;
+use crate::size::round_up;
+
+/// One driver allocation or one expandable reservation.
+///
+/// Every block split from it carries its registration counter by belonging to it (R1.18).
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub base: u64,
+    /// Bytes: of memory, or for an expandable segment of address space.
+    pub size: u64,
+    /// Registration counter: the age of the segment among all of the process (R1.18).
+    pub counter: u64,
+    /// The block at `base`.
+    pub head: BlockId,
+    pub source: Source,
+    /// Who asked for the segment, while stacks are recorded.
+    pub stack: Option<Stack>,
+}
+
+/// How the memory was obtained, and so how it goes back.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// `cuMemAlloc`.
+    Driver,
+    /// A memory pool's own allocator.
+    Custom(Arc<dyn crate::private::CustomAllocator>),
+    /// Reserved addresses in which pages are mapped.
+    Expandable(Pages),
+}
+
+/// The pages of an expandable segment: physical handles by position.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    /// Bytes of a page (R4.1).
+    pub size: u64,
+    /// Handles by page number; shorter than the segment while its end was never mapped.
+    handles: Vec<Option<Handle>>,
+    mapped: u64,
+}
+
+impl Pages {
+    pub fn new(size: u64) -> Self {
+        Pages { size, handles: Vec::new(), mapped: 0 }
+    }
+
+    /// Bytes mapped.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped * self.size
+    }
+
+    /// The page numbers that a range of offsets touches: begins down, ends up (R4.9).
+    pub fn touching(&self, offset: u64, bytes: u64) -> std::ops::Range<u64> {
+        offset / self.size..(offset + bytes).div_ceil(self.size)
+    }
+
+    /// The page numbers that lie wholly inside a range of offsets: begins up, ends down (R4.19).
+    pub fn inside(&self, offset: u64, bytes: u64) -> std::ops::Range<u64> {
+        round_up(offset, self.size) / self.size..(offset + bytes) / self.size
+    }
+
+    pub fn get(&self, page: u64) -> Option<Handle> {
+        self.handles.get(page as usize).copied().flatten()
+    }
+
+    pub fn put(&mut self, page: u64, handle: Handle) {
+        let page = page as usize;
+        if self.handles.len() <= page {
+            self.handles.resize(page + 1, None);
+        }
+        if self.handles[page].replace(handle).is_none() {
+            self.mapped += 1;
+        }
+    }
+
+    pub fn take(&mut self, page: u64) -> Option<Handle> {
+        let handle = self.handles.get_mut(page as usize)?.take();
+        self.mapped -= u64::from(handle.is_some());
+        handle
+    }
+
+    /// The pages that are mapped, with their handles.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Handle)> + '_ {
+        self.handles.iter().enumerate().filter_map(|(page, handle)| Some((page as u64, (*handle)?)))
+    }
+}

@@ -1,0 +1,120 @@
+//! The counters of one pool, and the leases that keep peaks exact without a shared counter.
+//!
+//! A pool counts for itself, under its own lock. A peak is over the sum of all pools; so that a hit need not look at the
+//! others, each pool holds a *lease* on every peak: the sum of the leases never exceeds the peak, so a pool within its
+//! leases cannot raise it. A pool that outgrows one settles with all the others under the ladder (`stats::Peaks`).
+
+/// What is counted (R8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum Metric {
+    /// Live allocations.
+    Allocation,
+    /// Bytes of blocks that are live.
+    AllocatedBytes,
+    /// Bytes that callers asked for, of blocks that are live or waiting.
+    RequestedBytes,
+    /// Blocks that are live or wait for events.
+    Active,
+    /// Bytes of blocks that are live or wait for events.
+    ActiveBytes,
+    /// Free parts of split blocks; cudaMalloc segments only.
+    InactiveSplit,
+    /// Bytes of free parts of split blocks; cudaMalloc segments only.
+    InactiveSplitBytes,
+    /// cudaMalloc segments.
+    Segment,
+    /// Bytes held from the driver.
+    ReservedBytes,
+    /// Live allocations of `max_split_size` or more.
+    OversizeAllocations,
+    /// Segments of `max_split_size` or more.
+    OversizeSegments,
+}
+
+impl Metric {
+    /// How many there are.
+    pub const COUNT: usize = 11;
+
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Metric; Metric::COUNT] = [
+        Metric::Allocation,
+        Metric::AllocatedBytes,
+        Metric::RequestedBytes,
+        Metric::Active,
+        Metric::ActiveBytes,
+        Metric::InactiveSplit,
+        Metric::InactiveSplitBytes,
+        Metric::Segment,
+        Metric::ReservedBytes,
+        Metric::OversizeAllocations,
+        Metric::OversizeSegments,
+    ];
+
+    /// The key in `torch.cuda.memory_stats`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Metric::Allocation => "allocation",
+            Metric::AllocatedBytes => "allocated_bytes",
+            Metric::RequestedBytes => "requested_bytes",
+            Metric::Active => "active",
+            Metric::ActiveBytes => "active_bytes",
+            Metric::InactiveSplit => "inactive_split",
+            Metric::InactiveSplitBytes => "inactive_split_bytes",
+            Metric::Segment => "segment",
+            Metric::ReservedBytes => "reserved_bytes",
+            Metric::OversizeAllocations => "oversize_allocations",
+            Metric::OversizeSegments => "oversize_segments",
+        }
+    }
+
+    /// Whether PyTorch keeps the metric for both classes, or only one figure.
+    pub const fn by_class(self) -> bool {
+        !matches!(self, Metric::OversizeAllocations | Metric::OversizeSegments)
+    }
+}
+
+/// The counters of one pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    current: [u64; Metric::COUNT],
+    /// All increases ever; what was freed is `grown − current`.
+    grown: [u64; Metric::COUNT],
+    /// How far `current` may rise without a look at the other pools.
+    lease: [u64; Metric::COUNT],
+    /// Some counter is above its lease: the peaks must be settled.
+    pub unsettled: bool,
+}
+
+impl Counters {
+    #[inline]
+    pub fn raise(&mut self, metric: Metric, by: u64) {
+        let m = metric as usize;
+        self.current[m] += by;
+        self.grown[m] += by;
+        self.unsettled |= self.current[m] > self.lease[m];
+    }
+
+    #[inline]
+    pub fn lower(&mut self, metric: Metric, by: u64) {
+        // Only the oversize counters can lose their balance, when `max_split_size` changes meanwhile (R8.4, L18).
+        let current = &mut self.current[metric as usize];
+        *current = current.saturating_sub(by);
+    }
+
+    pub fn current(&self, metric: Metric) -> u64 {
+        self.current[metric as usize]
+    }
+
+    pub fn grown(&self, metric: Metric) -> u64 {
+        self.grown[metric as usize]
+    }
+
+    pub fn lease(&self, metric: Metric) -> u64 {
+        self.lease[metric as usize]
+    }
+
+    pub fn set_lease(&mut self, metric: Metric, lease: u64) {
+        self.lease[metric as usize] = lease;
+    }
+}

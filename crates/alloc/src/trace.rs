@@ -1,0 +1,210 @@
+//! The history: which events are kept, with which stacks, in a ring (R9.11–R9.12, R9.18–R9.22).
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::caller::Caller;
+use crate::event::{Action, Event, Observer};
+
+/// When stacks are kept (R9.20).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Nowhere.
+    #[default]
+    Never,
+    /// On live blocks.
+    State,
+    /// Also in trace entries.
+    Alloc,
+    /// Also for frees.
+    All,
+}
+
+/// What a history records (R9.18).
+#[derive(Clone, Debug)]
+pub struct HistoryOptions {
+    /// When stacks are kept.
+    pub level: Level,
+    /// The most entries kept; at least 1 (R9.12).
+    pub max_entries: usize,
+    /// Whether what was recorded so far is dropped.
+    pub clear: bool,
+    /// Whether entries carry the enclosing compiled region.
+    pub compile_context: bool,
+    /// Actions that are not stored; observers still see them (R9.21).
+    pub skip_actions: Vec<Action>,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        HistoryOptions { level: Level::All, max_entries: usize::MAX, clear: false, compile_context: false, skip_actions: Vec::new() }
+    }
+}
+
+/// Somebody wants events.
+const RECORDING: u8 = 1;
+const OBSERVED: u8 = 2;
+
+/// Where events go.
+#[derive(Default)]
+pub(crate) struct Journal {
+    /// Read on every event; 0 means that nothing is written anywhere.
+    sinks: AtomicU8,
+    level: AtomicU8,
+    inner: Mutex<Inner>,
+    /// Held while observers run, so that they see events in order.
+    delivery: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Inner {
+    options: Option<HistoryOptions>,
+    /// Entries in order of arrival until full; then `oldest` is where the next one goes.
+    ring: Vec<Event>,
+    oldest: usize,
+    lost: u64,
+    observers: Vec<Arc<dyn Observer>>,
+    /// What observers have not seen yet.
+    queue: Vec<Event>,
+}
+
+impl Journal {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether events are wanted at all.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.sinks.load(Relaxed) != 0
+    }
+
+    pub fn is_recording(&self) -> bool {
+        self.sinks.load(Relaxed) & RECORDING != 0
+    }
+
+    /// When stacks are wanted.
+    #[inline]
+    pub fn level(&self) -> Level {
+        match self.level.load(Relaxed) {
+            0 => Level::Never,
+            1 => Level::State,
+            2 => Level::Alloc,
+            _ => Level::All,
+        }
+    }
+
+    /// Starts, changes or (with `None`) stops and clears the history (R9.20).
+    pub fn record(&self, options: Option<HistoryOptions>) {
+        let mut inner = self.inner();
+        match &options {
+            Some(options) => {
+                let capacity = options.max_entries.max(1);
+                // PyTorch leaves a shrunk ring undefined (U10); here the newest entries stay.
+                if options.clear {
+                    inner.clear();
+                } else if inner.ring.len() > capacity {
+                    let kept = inner.export().split_off(inner.ring.len() - capacity);
+                    inner.ring = kept;
+                    inner.oldest = 0;
+                }
+            }
+            None => inner.clear(),
+        }
+        let level = options.as_ref().map_or(Level::Never, |options| options.level);
+        self.level.store(level as u8, Relaxed);
+        let bit = if options.is_some() { RECORDING } else { 0 };
+        self.sinks.store((self.sinks.load(Relaxed) & !RECORDING) | bit, Relaxed);
+        inner.options = options;
+    }
+
+    pub fn attach(&self, observer: Arc<dyn Observer>) {
+        let mut inner = self.inner();
+        inner.observers.push(observer);
+        self.sinks.store(self.sinks.load(Relaxed) | OBSERVED, Relaxed);
+    }
+
+    /// Writes an event. Called under the locks that make it true, so the order of entries is the order of events.
+    pub fn write(&self, mut event: Event, caller: Option<&Caller<'_>>) {
+        let mut inner = self.inner();
+        if let Some(caller) = caller {
+            event.metadata = event.metadata.or_else(|| caller.metadata.cloned());
+            if inner.options.as_ref().is_some_and(|options| options.compile_context) {
+                event.compile_context = caller.compile_context.cloned();
+            }
+        }
+        if self.level() < Level::Alloc {
+            event.stack = None;
+        }
+        if !inner.observers.is_empty() {
+            inner.queue.push(event.clone());
+        }
+        inner.store(event);
+    }
+
+    /// Shows the observers what they have not seen. Called under no lock; whoever finds a delivery under way leaves its
+    /// events to that one.
+    pub fn deliver(&self) {
+        if self.sinks.load(Relaxed) & OBSERVED == 0 {
+            return;
+        }
+        while let Ok(_turn) = self.delivery.try_lock() {
+            let (events, observers) = {
+                let mut inner = self.inner();
+                (std::mem::take(&mut inner.queue), inner.observers.clone())
+            };
+            if events.is_empty() {
+                return;
+            }
+            observers.iter().for_each(|observer| observer.events(&events));
+        }
+    }
+
+    /// The entries, oldest first, and how many were overwritten.
+    pub fn export(&self) -> (Vec<Event>, u64) {
+        let inner = self.inner();
+        (inner.export(), inner.lost)
+    }
+
+    /// Takes the entries out, oldest first.
+    pub fn take(&self) -> Vec<Event> {
+        let mut inner = self.inner();
+        let entries = inner.export();
+        inner.clear();
+        entries
+    }
+}
+
+impl Inner {
+    fn clear(&mut self) {
+        self.ring.clear();
+        self.oldest = 0;
+        self.lost = 0;
+    }
+
+    fn store(&mut self, event: Event) {
+        let Some(options) = &self.options else { return };
+        if !event.action.is_torch() || options.skip_actions.contains(&event.action) {
+            return;
+        }
+        if self.ring.len() < options.max_entries.max(1) {
+            self.ring.push(event);
+        } else {
+            self.ring[self.oldest] = event;
+            self.oldest = (self.oldest + 1) % self.ring.len();
+            self.lost += 1;
+        }
+    }
+
+    fn export(&self) -> Vec<Event> {
+        let (newer, older) = self.ring.split_at(self.oldest);
+        older.iter().chain(newer).cloned().collect()
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("sinks", &self.sinks).field("level", &self.level).finish_non_exhaustive()
+    }
+}

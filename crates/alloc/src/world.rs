@@ -1,0 +1,126 @@
+//! What the allocators of a process share: a value, so that two worlds can live side by side.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use crate::config::{ConfigError, Dialect, Settings, Warning};
+use crate::device::Core;
+use crate::private::PoolId;
+
+/// The registration counter, the counters of pool ids, the settings and the reserve classes of streams.
+#[derive(Debug)]
+pub struct World {
+    settings: RwLock<Arc<Settings>>,
+    /// Age of segments, over all devices and pools (R1.18).
+    registrations: AtomicU64,
+    graph_pools: AtomicU64,
+    user_pools: AtomicU64,
+    /// Raw stream handle to reserve class (R4.28).
+    reserve_classes: Mutex<HashMap<u64, String>>,
+    expandable_count: AtomicU64,
+    expandable_bytes: AtomicU64,
+    devices: Mutex<Vec<Weak<Core>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            settings: RwLock::default(),
+            registrations: AtomicU64::new(0),
+            graph_pools: AtomicU64::new(1),
+            user_pools: AtomicU64::new(1),
+            reserve_classes: Mutex::default(),
+            expandable_count: AtomicU64::new(0),
+            expandable_bytes: AtomicU64::new(0),
+            devices: Mutex::default(),
+        }
+    }
+}
+
+impl World {
+    /// A world with the given settings.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        Arc::new(World { settings: RwLock::new(Arc::new(settings)), ..World::default() })
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes settings at run time (R10.16): every allocator of this world acts on them from its next call.
+    ///
+    /// # Errors
+    /// The first key that is not understood; earlier keys of the text stay applied (R10.11).
+    pub fn configure(&self, text: &str, dialect: Dialect) -> Result<Vec<Warning>, ConfigError> {
+        let (settings, outcome) = {
+            let mut shared = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+            let outcome = Arc::make_mut(&mut shared).apply(text, dialect);
+            (Arc::clone(&shared), outcome)
+        };
+        for device in self.devices().iter().filter_map(Weak::upgrade) {
+            device.hold().adopt(Arc::clone(&settings));
+        }
+        outcome
+    }
+
+    /// A fresh id for a graph's pool: {k,0} (R5.1).
+    pub fn graph_pool_id(&self) -> PoolId {
+        PoolId(self.graph_pools.fetch_add(1, Relaxed), 0)
+    }
+
+    /// A fresh id for a user's pool: {0,k} (R5.1).
+    pub fn user_pool_id(&self) -> PoolId {
+        PoolId(0, self.user_pools.fetch_add(1, Relaxed))
+    }
+
+    /// Tags a stream with a reserve class for segments made later; an empty class removes the tag (R4.28).
+    pub fn set_reserve_class(&self, stream: u64, class: &str) {
+        let mut classes = locked(&self.reserve_classes);
+        if class.is_empty() {
+            classes.remove(&stream);
+        } else {
+            classes.insert(stream, class.to_owned());
+        }
+    }
+
+    /// The reserve class of a stream (R4.28).
+    pub fn reserve_class(&self, stream: u64) -> Option<String> {
+        locked(&self.reserve_classes).get(&stream).cloned()
+    }
+
+    /// Expandable segments alive and the address space they hold, in bytes (R4.5).
+    pub fn expandable_segments(&self) -> (u64, u64) {
+        (self.expandable_count.load(Relaxed), self.expandable_bytes.load(Relaxed))
+    }
+
+    pub(crate) fn expandable_made(&self, bytes: u64) {
+        self.expandable_count.fetch_add(1, Relaxed);
+        self.expandable_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn expandable_gone(&self, bytes: u64) {
+        self.expandable_count.fetch_sub(1, Relaxed);
+        self.expandable_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// The registration counter of a new segment.
+    pub(crate) fn register(&self) -> u64 {
+        self.registrations.fetch_add(1, Relaxed)
+    }
+
+    fn devices(&self) -> Vec<Weak<Core>> {
+        locked(&self.devices).clone()
+    }
+
+    pub(crate) fn join(&self, device: &Arc<Core>) {
+        let mut devices = locked(&self.devices);
+        devices.retain(|device| device.strong_count() > 0);
+        devices.push(Arc::downgrade(device));
+    }
+}
