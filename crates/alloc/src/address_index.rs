@@ -111,7 +111,12 @@ mod tests {
     fn whole_granules_are_found_to_the_last_byte() {
         let index = AddressIndex::default();
         index.insert(0x2000_0000_0000, 20 * MIB, 7);
-        for (addr, pool) in [(0x1fff_ffff_ffff, None), (0x2000_0000_0000, Some(7)), (0x2000_0000_0000 + 20 * MIB - 1, Some(7)), (0x2000_0000_0000 + 20 * MIB, None)] {
+        for (addr, pool) in [
+            (0x1fff_ffff_ffff, None),
+            (0x2000_0000_0000, Some(7)),
+            (0x2000_0000_0000 + 20 * MIB - 1, Some(7)),
+            (0x2000_0000_0000 + 20 * MIB, None),
+        ] {
             assert_eq!(index.pool_of(addr), pool, "{addr:#x}");
         }
         index.remove(0x2000_0000_0000, 20 * MIB);

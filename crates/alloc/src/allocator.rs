@@ -533,6 +533,13 @@ impl Allocator {
         self.core.last_error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Leaves the error of a drop where [`Allocator::last_error`] finds it.
+    pub(crate) fn note(&self, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            *self.core.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    }
+
     /// Begins a capture on `stream` into `pool`, in PyTorch's order: the scope, the driver, the mark (R5.23).
     pub(crate) fn begin_capture(&self, stream: Stream, pool: PoolId, mode: CaptureMode) -> Result<()> {
         let id = Arc::new(std::sync::OnceLock::new());

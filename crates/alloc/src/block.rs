@@ -105,7 +105,11 @@ impl Slab {
 
     /// All blocks in use with their ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
-        self.blocks.iter().enumerate().filter(|(_, block)| block.segment != u32::MAX).map(|(id, block)| (id as BlockId, block))
+        self.blocks
+            .iter()
+            .enumerate()
+            .filter(|(_, block)| block.segment != u32::MAX)
+            .map(|(id, block)| (id as BlockId, block))
     }
 }
 

@@ -4,7 +4,9 @@
 //! else takes the ladder and then all pools ([`Held`]): it sees the device standing still. Foreign code runs under none.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millpond_driver::{Device, Driver, Event as DriverEvent, Stream};
@@ -222,8 +224,28 @@ impl Core {
     fn emit_now(&self, happened: Happened, caller: Option<&Caller<'_>>) {
         let Happened { action, addr, size, stream, pool, stack, internal } = happened;
         let time_us = self.driver.now_us();
-        let event = Event { action, addr, size, stream, time_us, pool, stack, metadata: None, compile_context: None, internal };
+        let event =
+            Event { action, addr, size, stream, time_us, pool, stack, metadata: None, compile_context: None, internal };
         self.journal.write(event, caller);
+    }
+}
+
+impl Drop for Core {
+    /// The last owner gives cached memory back. Segments with live blocks stay: somebody holds their addresses.
+    fn drop(&mut self) {
+        let caller = Caller::on(Stream::default_of(self.device));
+        let mut held = self.hold();
+        let private: Vec<PoolId> = held.ladder.memory_pools.keys().copied().filter(|id| id.is_private()).collect();
+        for id in private {
+            held.ladder.freeable.insert(id);
+        }
+        held.ladder.scopes.clear();
+        // Nobody is left who could be told of an error.
+        let _ = held.release_cached(PoolId::DEFAULT, false, &caller);
+        for event in std::mem::take(&mut held.ladder.spare_events) {
+            let _ = self.driver.event_destroy(event);
+        }
+        held.release();
     }
 }
 

@@ -111,7 +111,9 @@ pub enum Error {
         size: u64,
     },
     /// A base address was asked for inside an expandable segment (R2.57).
-    #[error("{addr:#x} lies in an expandable segment, which has no single base to share; set expandable_segments:False")]
+    #[error(
+        "{addr:#x} lies in an expandable segment, which has no single base to share; set expandable_segments:False"
+    )]
     Expandable {
         /// The address.
         addr: u64,
@@ -139,7 +141,9 @@ pub enum Error {
         why: String,
     },
     /// A custom allocator returned memory that is in use already (C37).
-    #[error("the custom allocator of memory pool {pool} returned {addr:#x}, which overlaps memory it gave before and has not taken back")]
+    #[error(
+        "the custom allocator of memory pool {pool} returned {addr:#x}, which overlaps memory it gave before and has not taken back"
+    )]
     CustomOverlap {
         /// The id.
         pool: PoolId,

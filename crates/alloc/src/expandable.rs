@@ -16,7 +16,13 @@ use crate::stats::Metric;
 impl Held<'_> {
     /// Memory for a request from the pool's own addresses (R4.11–R4.14): a free block of at least `size` bytes that is in
     /// no list; `None` when the device has no room for it. What was mapped before a failure stays, as free memory.
-    pub fn expand(&mut self, pool: u32, size: u64, stack: Option<&Stack>, caller: &Caller<'_>) -> Result<Option<BlockId>> {
+    pub fn expand(
+        &mut self,
+        pool: u32,
+        size: u64,
+        stack: Option<&Stack>,
+        caller: &Caller<'_>,
+    ) -> Result<Option<BlockId>> {
         let Some(mut block) = self.place_to_expand(pool, size)? else { return Ok(None) };
         if !self.pools[pool as usize].blocks[block].mapped {
             let bytes = self.pools[pool as usize].blocks[block].size.min(size);
@@ -104,7 +110,14 @@ impl Held<'_> {
 
     /// Maps the first `bytes` of an unmapped block, merges it with its free neighbours and lists it as free (R4.15).
     /// `false`: the device has no room.
-    fn map_block(&mut self, pool: u32, block: BlockId, bytes: u64, stack: Option<&Stack>, caller: &Caller<'_>) -> Result<bool> {
+    pub fn map_block(
+        &mut self,
+        pool: u32,
+        block: BlockId,
+        bytes: u64,
+        stack: Option<&Stack>,
+        caller: &Caller<'_>,
+    ) -> Result<bool> {
         let held = &self.pools[pool as usize];
         let (addr, key) = (held.blocks[block].addr, held.key);
         let Some(mapped) = self.map_pages(pool, block, bytes)? else { return Ok(false) };
@@ -247,7 +260,9 @@ impl Held<'_> {
         let index = held.blocks[block].segment;
         let segment = held.segment_at_mut(index);
         let base = segment.base;
-        let Source::Expandable(pages) = &mut segment.source else { unreachable!("only expandable blocks are unmapped") };
+        let Source::Expandable(pages) = &mut segment.source else {
+            unreachable!("only expandable blocks are unmapped")
+        };
         if let Err(error) = driver.stream_synchronize(stream) {
             range.end = range.start;
             return (range, Err(error.into()));

@@ -89,7 +89,8 @@ impl<'a> Held<'a> {
             held.pools[pool as usize].remove_free(block);
             Found { pool, block, fit }
         };
-        let first = if searched { held.pools[pool as usize].find(fit) } else { held.pools[pool as usize].tick_and_find(fit) };
+        let first =
+            if searched { held.pools[pool as usize].find(fit) } else { held.pools[pool as usize].tick_and_find(fit) };
         if let Some(block) = first {
             let found = hit(&mut held, block);
             return Ok((held, found));
@@ -97,7 +98,8 @@ impl<'a> Held<'a> {
         if !held.ladder.callbacks.is_empty() {
             let callbacks = held.ladder.callbacks.clone();
             // Every callback runs, whatever the others said (R2.8).
-            let (again, freed) = held.outside(|| callbacks.iter().fold(false, |freed, callback| callback.free_memory() | freed));
+            let (again, freed) =
+                held.outside(|| callbacks.iter().fold(false, |freed, callback| callback.free_memory() | freed));
             held = again;
             if freed && let Some(block) = held.pools[pool as usize].tick_and_find(fit) {
                 let found = hit(&mut held, block);
@@ -116,7 +118,9 @@ impl<'a> Held<'a> {
             Rung::CustomFailed => custom_failed = true,
             Rung::NoRoom => {}
         }
-        if !request.key.memory_pool.is_private() && let Some(found) = held.borrow_from_lenders(request) {
+        if !request.key.memory_pool.is_private()
+            && let Some(found) = held.borrow_from_lenders(request)
+        {
             return Ok((held, found));
         }
         // A real driver invalidates a capture in which memory is freed; only the `torch` preset does it (C21).
@@ -142,7 +146,9 @@ impl<'a> Held<'a> {
                 Rung::NoRoom => {}
             }
             // PyTorch gives up here although the wait may have freed a fitting block (R2.7, L1).
-            if held.ladder.settings.retry_after_sync && let Some(block) = held.pools[pool as usize].find(fit) {
+            if held.ladder.settings.retry_after_sync
+                && let Some(block) = held.pools[pool as usize].find(fit)
+            {
                 let found = hit(&mut held, block);
                 return Ok((held, found));
             }
@@ -201,7 +207,11 @@ impl<'a> Held<'a> {
         let core = self.core;
         let relaxed = request.in_capture;
         let call = || {
-            let before = if relaxed { Some(core.driver.exchange_capture_mode(millpond_driver::CaptureMode::Relaxed)?) } else { None };
+            let before = if relaxed {
+                Some(core.driver.exchange_capture_mode(millpond_driver::CaptureMode::Relaxed)?)
+            } else {
+                None
+            };
             let result = core.driver.mem_alloc(core.device, request.alloc_size);
             if let Some(mode) = before {
                 core.driver.exchange_capture_mode(mode)?;
@@ -252,7 +262,9 @@ impl<'a> Held<'a> {
     }
 
     fn count_driver_allocation(&mut self, id: PoolId) {
-        if id.is_private() && let Some(owner) = self.memory_pool(id) {
+        if id.is_private()
+            && let Some(owner) = self.memory_pool(id)
+        {
             owner.driver_allocations += 1;
         }
     }
@@ -299,7 +311,10 @@ impl<'a> Held<'a> {
         let oom = self.figures(request, false);
         self.emit(Happened::new(Action::Rejected, 0, request.fit.rounded, request.key), Some(request.caller));
         let observers = self.ladder.rejection_observers.clone();
-        tracing::warn!("a request of {} bytes was rejected: it would exceed per_process_memory_fraction", request.fit.requested);
+        tracing::warn!(
+            "a request of {} bytes was rejected: it would exceed per_process_memory_fraction",
+            request.fit.requested
+        );
         self.release();
         if let Ok(oom) = oom {
             observers.iter().for_each(|observer| observer.out_of_memory(&oom));
@@ -361,4 +376,3 @@ impl<'a> Held<'a> {
         Hint::AddressSpace
     }
 }
-

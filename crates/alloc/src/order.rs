@@ -251,7 +251,11 @@ mod tests {
             })
             .collect();
         assert_eq!(slots, [4, 4, 8, 8, 16]);
-        assert_eq!(set.keys().map(|stream| stream.raw).collect::<Vec<_>>(), [0, 4, 3, 2, 1], "slots 1, 4, 7, 11, 14 of 16");
+        assert_eq!(
+            set.keys().map(|stream| stream.raw).collect::<Vec<_>>(),
+            [0, 4, 3, 2, 1],
+            "slots 1, 4, 7, 11, 14 of 16"
+        );
     }
 
     #[test]

@@ -158,7 +158,9 @@ mod tests {
 
     #[test]
     fn r1_3_intervals_clamp_at_both_ends() {
-        for (n, interval) in [(1, 0), ((2 << 20) - 1, 0), (2 << 20, 1), ((4 << 20) - 1, 1), (1 << 30, 10), (32 << 30, 15), (1 << 50, 15)] {
+        for (n, interval) in
+            [(1, 0), ((2 << 20) - 1, 0), (2 << 20, 1), ((4 << 20) - 1, 1), (1 << 30, 10), (32 << 30, 15), (1 << 50, 15)]
+        {
             assert_eq!(division_interval(n), interval, "{n}");
         }
     }

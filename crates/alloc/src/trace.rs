@@ -38,7 +38,13 @@ pub struct HistoryOptions {
 
 impl Default for HistoryOptions {
     fn default() -> Self {
-        HistoryOptions { level: Level::All, max_entries: usize::MAX, clear: false, compile_context: false, skip_actions: Vec::new() }
+        HistoryOptions {
+            level: Level::All,
+            max_entries: usize::MAX,
+            clear: false,
+            compile_context: false,
+            skip_actions: Vec::new(),
+        }
     }
 }
 

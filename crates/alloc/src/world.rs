@@ -8,10 +8,21 @@ use crate::config::{ConfigError, Dialect, Settings, Warning};
 use crate::device::Core;
 use crate::private::PoolId;
 
+/// How ties between free blocks of equal size are decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TieOrder {
+    /// The oldest segment first, as PyTorch 2.15 does (R1.18).
+    #[default]
+    Registration,
+    /// The lowest address first, as older versions did.
+    Address,
+}
+
 /// The registration counter, the counters of pool ids, the settings and the reserve classes of streams.
 #[derive(Debug)]
 pub struct World {
     settings: RwLock<Arc<Settings>>,
+    tie_order: TieOrder,
     /// Age of segments, over all devices and pools (R1.18).
     registrations: AtomicU64,
     graph_pools: AtomicU64,
@@ -31,6 +42,7 @@ impl Default for World {
     fn default() -> Self {
         World {
             settings: RwLock::default(),
+            tie_order: TieOrder::default(),
             registrations: AtomicU64::new(0),
             graph_pools: AtomicU64::new(1),
             user_pools: AtomicU64::new(1),
@@ -46,6 +58,11 @@ impl World {
     /// A world with the given settings.
     pub fn new(settings: Settings) -> Arc<Self> {
         Arc::new(World { settings: RwLock::new(Arc::new(settings)), ..World::default() })
+    }
+
+    /// A world that decides ties in another way.
+    pub fn with_tie_order(settings: Settings, tie_order: TieOrder) -> Arc<Self> {
+        Arc::new(World { settings: RwLock::new(Arc::new(settings)), tie_order, ..World::default() })
     }
 
     /// The settings in force.
@@ -111,7 +128,11 @@ impl World {
 
     /// The registration counter of a new segment.
     pub(crate) fn register(&self) -> u64 {
-        self.registrations.fetch_add(1, Relaxed)
+        match self.tie_order {
+            TieOrder::Registration => self.registrations.fetch_add(1, Relaxed),
+            // Segments of one age: the address decides.
+            TieOrder::Address => 0,
+        }
     }
 
     fn devices(&self) -> Vec<Weak<Core>> {

@@ -354,6 +354,9 @@ impl fmt::Display for ConfigError {
             Problem::EndsEarly { key, assertion: Assertion::Bracket | Assertion::Divisions } => {
                 write!(f, "the list of '{key}' has no closing bracket")?;
             }
+            Problem::EndsEarly { key, .. } if Key::find(key).is_none() => {
+                write!(f, "'{key}' is no key and has no value: a setting is written key:value")?;
+            }
             Problem::EndsEarly { key, .. } => write!(f, "'{key}' has no value: a setting is written key:value")?,
             Problem::NotAFlag { key, value, .. }
             | Problem::NotANumber { key, value, .. }

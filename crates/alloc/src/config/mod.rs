@@ -14,6 +14,7 @@
 
 mod env;
 mod error;
+mod explain;
 mod grammar;
 mod keys;
 mod number;
@@ -23,10 +24,12 @@ mod reserve;
 mod settings;
 mod spelling;
 mod strict;
+mod value;
 mod warning;
 
 pub use env::{EnvError, FromEnv, Source, Sources, Variable, caching_disabled_from_env};
 pub use error::{Assertion, ConfigError, Moment, Problem, Reader, TorchType};
+pub use explain::{Entry, EnvExplanation, Explanation, Fault, Notice, NoticeKind, Reaction, explain, explain_env};
 pub use keys::{Form, Key, Owner};
 pub use settings::{Backend, PageReuse, Preset, Reserve, Settings};
 pub use warning::Warning;

@@ -11,7 +11,7 @@ use super::warning::Warning;
 
 /// The backend that `import torch` finds: the first `backend` key decides (R6.1, R10.3). A string that ends too early before it
 /// ends the process.
-fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
+pub(super) fn backend_at_import(text: &str) -> Result<Backend, ConfigError> {
     let tokens = Tokens::new(text, Moment::Import);
     let mut index = 0;
     while index < tokens.len() {

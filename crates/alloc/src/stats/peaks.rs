@@ -34,8 +34,10 @@ impl Peaks {
             }
             let class = pools[grown].0;
             let mut headroom = u64::MAX;
-            for (column, peak) in COLUMNS.iter().zip(&mut self.peak[m]).filter(|(column, _)| counts_in(class, **column)) {
-                let held: u64 = pools.iter().filter(|(c, _)| counts_in(*c, *column)).map(|(_, pool)| pool.current(metric)).sum();
+            for (column, peak) in COLUMNS.iter().zip(&mut self.peak[m]).filter(|(column, _)| counts_in(class, **column))
+            {
+                let held: u64 =
+                    pools.iter().filter(|(c, _)| counts_in(*c, *column)).map(|(_, pool)| pool.current(metric)).sum();
                 *peak = (*peak).max(held);
                 let leased: u64 = pools
                     .iter()
@@ -57,7 +59,11 @@ impl Peaks {
                     .zip(&self.peak[m])
                     .filter(|(column, _)| counts_in(class, **column))
                     .map(|(column, peak)| {
-                        let held: u64 = pools.iter().filter(|(c, _)| counts_in(*c, *column)).map(|(_, pool)| pool.current(metric)).sum();
+                        let held: u64 = pools
+                            .iter()
+                            .filter(|(c, _)| counts_in(*c, *column))
+                            .map(|(_, pool)| pool.current(metric))
+                            .sum();
                         need + (peak - held)
                     })
                     .min()
@@ -83,7 +89,11 @@ impl Peaks {
     pub fn reset_peaks(&mut self, pools: &mut [(SizeClass, &mut Counters)]) {
         for metric in Metric::ALL {
             for (column, peak) in COLUMNS.iter().zip(&mut self.peak[metric as usize]) {
-                *peak = pools.iter().filter(|(class, _)| counts_in(*class, *column)).map(|(_, pool)| pool.current(metric)).sum();
+                *peak = pools
+                    .iter()
+                    .filter(|(class, _)| counts_in(*class, *column))
+                    .map(|(_, pool)| pool.current(metric))
+                    .sum();
             }
             for (_, pool) in pools.iter_mut() {
                 let current = pool.current(metric);
@@ -98,6 +108,22 @@ impl Peaks {
             for (c, column) in COLUMNS.into_iter().enumerate() {
                 let (current, grown) = sums(metric, column, pools);
                 self.base[metric as usize][c] = (grown, grown - current);
+            }
+        }
+    }
+}
+
+impl Peaks {
+    /// Checks the invariant of the leases.
+    pub fn check(&self, pools: &[(SizeClass, &Counters)], wrong: &mut dyn FnMut(String)) {
+        for metric in Metric::ALL {
+            for (column, peak) in COLUMNS.iter().zip(self.peak[metric as usize]) {
+                let members = || pools.iter().filter(|(class, _)| counts_in(*class, *column));
+                let leased: u64 = members().map(|(_, pool)| pool.lease(metric)).sum();
+                let held: u64 = members().map(|(_, pool)| pool.current(metric)).sum();
+                if leased > peak || held > peak {
+                    wrong(format!("{} {column:?}: peak {peak}, held {held}, leased {leased}", metric.key()));
+                }
             }
         }
     }

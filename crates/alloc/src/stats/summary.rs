@@ -50,7 +50,10 @@ pub fn memory_summary(stats: &Stats, device: u32, abbreviated: bool) -> String {
         rule("="),
         format!("|                  PyTorch CUDA memory summary, device ID {device:<17} |"),
         rule("-"),
-        format!("|            CUDA OOMs: {:<12} |        cudaMalloc retries: {:<8}  |", stats.num_ooms, stats.num_alloc_retries),
+        format!(
+            "|            CUDA OOMs: {:<12} |        cudaMalloc retries: {:<8}  |",
+            stats.num_ooms, stats.num_alloc_retries
+        ),
         rule("="),
         "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |".to_owned(),
     ];
