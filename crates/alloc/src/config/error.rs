@@ -204,7 +204,7 @@ pub enum Problem {
 pub struct ConfigError {
     /// The whole string.
     pub text: String,
-    /// The bytes of the string that are wrong; empty at the end of a string that ends too early.
+    /// The bytes of the string that are wrong: a token, or all from the key whose value is not complete.
     pub at: Range<usize>,
     /// When PyTorch meets it.
     pub moment: Moment,
@@ -306,6 +306,7 @@ impl ConfigError {
     /// The nearest valid spelling of what is wrong, if one is near.
     pub fn nearest(&self) -> Option<&'static str> {
         match &self.problem {
+            Problem::EndsEarly { key, .. } => spelling::nearest_key(key, false),
             Problem::UnknownKey { key, parser } => spelling::nearest_key(key, *parser == Owner::Millpond),
             Problem::SpaceInWord { word } => {
                 Key::find(word).map(Key::name).or_else(|| spelling::nearest_key(word, true))
@@ -407,6 +408,7 @@ impl ConfigError {
     fn allowed_here(&self) -> Option<&'static str> {
         match self.problem {
             Problem::UnknownKey { .. }
+            | Problem::BelowLargeSegment { .. }
             | Problem::BackendIsChosen { .. }
             | Problem::PresetNotFirst
             | Problem::Sign { .. } => None,

@@ -57,8 +57,10 @@ impl<'t> Tokens<'t> {
         match self.get(index) {
             Some(token) => Ok(&token.text),
             None => {
-                let key = self.tokens[key].text.clone();
-                Err(self.error(index, Problem::EndsEarly { key, assertion }))
+                let Token { text: name, at } = &self.tokens[key];
+                let at = at.start..self.text.len();
+                let problem = Problem::EndsEarly { key: name.clone(), assertion };
+                Err(ConfigError { text: self.text.into(), at, moment: self.moment, problem })
             }
         }
     }

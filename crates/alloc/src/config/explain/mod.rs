@@ -48,7 +48,7 @@ pub struct Entry {
 /// Something that is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// The bad token as written; empty at the end of a string that ends too early.
+    /// What is bad, as written: a token, or all from the key whose value is not complete.
     pub token: String,
     /// Its bytes in the string.
     pub at: Range<usize>,
@@ -318,6 +318,9 @@ impl<'t> Walk<'t> {
             Err(error) => {
                 if is_read {
                     self.errors.push(error);
+                } else {
+                    let message = format!("With backend:cudaMallocAsync PyTorch does not read '{}'.", key.name());
+                    self.notices.push(Notice { kind: NoticeKind::AsyncIgnores, at: Some(error.at), message });
                 }
                 self.skip(index)
             }
