@@ -130,6 +130,26 @@ pub struct Block {
     pub extra: Extra,
 }
 
+impl Block {
+    /// Bytes that count as allocated.
+    pub fn allocated(&self) -> u64 {
+        match self.state {
+            BlockState::ActiveAllocated => self.size,
+            BlockState::ActivePendingFree | BlockState::Inactive => 0,
+        }
+    }
+
+    /// Bytes that count as active.
+    pub fn active(&self) -> u64 {
+        if self.state.is_active() { self.size } else { 0 }
+    }
+
+    /// Bytes that count as requested: those of active blocks.
+    pub fn requested(&self) -> u64 {
+        if self.state.is_active() { self.requested_size } else { 0 }
+    }
+}
+
 /// The `state` of a block (R9.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BlockState {

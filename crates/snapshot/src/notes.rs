@@ -1,15 +1,16 @@
 //! What trace entries say beside their figures: nearly always the same few things.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::index::Index;
+use crate::index::{Index, ends};
 use crate::model::Extra;
 
 /// The texts and unknown keys of a trace entry.
 ///
 /// A key that is absent is `None`; PyTorch's own defaults are `"N/A"` for the compile context and
 /// `""` for the user's metadata (R9.9).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// The name of the enclosing compiled region (R9.22).
     pub compile_context: Option<Arc<str>>,
@@ -21,6 +22,15 @@ pub struct Notes {
     pub action: Option<Arc<str>>,
     /// Unknown keys.
     pub extra: Extra,
+}
+
+impl Hash for Notes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for text in [&self.compile_context, &self.user_metadata, &self.internal_metadata, &self.action] {
+            text.as_deref().map(ends).hash(state);
+        }
+        self.extra.hash(state);
+    }
 }
 
 /// Notes of a [`NotesTable`]; the default says nothing.
@@ -46,10 +56,7 @@ pub struct NotesTable {
 
 impl Default for NotesTable {
     fn default() -> Self {
-        let mut table = Self {
-            rows: Vec::new(),
-            index: Index::default(),
-        };
+        let mut table = Self { rows: Vec::new(), index: Index::default() };
         table.intern(Notes::default());
         table
     }
@@ -59,9 +66,7 @@ impl NotesTable {
     /// The id of these notes.
     pub fn intern(&mut self, notes: Notes) -> NotesId {
         let hash = self.index.hash(&notes);
-        let found = self
-            .index
-            .find(hash, |row| self.rows[row as usize] == notes);
+        let found = self.index.find(hash, |row| self.rows[row as usize] == notes);
         NotesId(found.unwrap_or_else(|slot| {
             let row = self.rows.len() as u32;
             self.rows.push(notes);
@@ -73,9 +78,7 @@ impl NotesTable {
     /// The id of these notes, if the table has them.
     pub(crate) fn find(&self, notes: &Notes) -> Option<NotesId> {
         let hash = self.index.hash(notes);
-        let found = self
-            .index
-            .find(hash, |row| self.rows[row as usize] == *notes);
+        let found = self.index.find(hash, |row| self.rows[row as usize] == *notes);
         found.ok().map(NotesId)
     }
 

@@ -1,6 +1,10 @@
 //! The settings an allocator ran under, as a snapshot states them (R9.14).
 
+use serde_json::{Map, Value};
+
+use crate::convert::keys::Key;
 use crate::model::Extra;
+use crate::values::Values;
 
 /// `allocator_settings` (R9.14). A key that the file does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,4 +33,40 @@ pub struct Settings {
     pub roundup_power2_divisions: Vec<(u64, u64)>,
     /// Unknown keys, and known ones with a value of another kind.
     pub extra: Extra,
+}
+
+impl Settings {
+    /// The settings under PyTorch's keys; an unknown key whose value is very large or deep is
+    /// cut off with `…`.
+    pub fn to_json(&self, values: &Values) -> Value {
+        let mut map = Map::new();
+        let mut put = |key: Key, value: Value| {
+            map.insert(key.as_str().into(), value);
+        };
+        if let Some(conf) = &self.conf {
+            put(Key::Conf, conf.as_str().into());
+        }
+        for (key, value) in self.integers() {
+            if let Some(value) = value {
+                put(key, value.into());
+            }
+        }
+        if let Some(threshold) = self.garbage_collection_threshold {
+            put(Key::GarbageCollectionThreshold, threshold.into());
+        }
+        for (key, value) in self.booleans() {
+            if let Some(value) = value {
+                put(key, value.into());
+            }
+        }
+        if !self.roundup_power2_divisions.is_empty() {
+            let divisions = self.roundup_power2_divisions.iter();
+            let divisions = divisions.map(|(interval, count)| (interval.to_string(), (*count).into()));
+            put(Key::RoundupPower2Divisions, Value::Object(divisions.collect()));
+        }
+        for &(key, value) in &self.extra {
+            map.insert(values.key_text(key), values.to_json(value));
+        }
+        Value::Object(map)
+    }
 }

@@ -1,13 +1,14 @@
 //! Call stacks, each held once.
 
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::index::Index;
+use crate::index::{Index, ends};
 use crate::model::Extra;
 
 /// One level of a call stack (R9.8).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Function.
     pub name: Arc<str>,
@@ -24,17 +25,22 @@ pub struct Frame {
 impl Frame {
     /// A frame of a Python or C++ function.
     pub fn new(name: impl Into<Arc<str>>, filename: impl Into<Arc<str>>, line: i64) -> Self {
-        Self {
-            name: name.into(),
-            filename: filename.into(),
-            line,
-            ..Self::default()
-        }
+        Self { name: name.into(), filename: filename.into(), line, ..Self::default() }
+    }
+}
+
+impl Hash for Frame {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ends(&self.name).hash(state);
+        ends(&self.filename).hash(state);
+        self.line.hash(state);
+        self.fx.hash(state);
+        self.extra.hash(state);
     }
 }
 
 /// The FX node that a frame of compiled code came from (R9.8).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FxNode {
     /// `fx_node_op`.
     pub op: Option<Arc<str>>,
@@ -46,6 +52,14 @@ pub struct FxNode {
     pub original_trace: Option<Arc<str>>,
 }
 
+impl Hash for FxNode {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for text in [&self.op, &self.name, &self.info, &self.original_trace] {
+            text.as_deref().map(ends).hash(state);
+        }
+    }
+}
+
 /// A call stack of a [`Stacks`] table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(NonZeroU32);
@@ -54,7 +68,7 @@ impl StackId {
     /// The stack without frames, in every table.
     pub const EMPTY: Self = Self(NonZeroU32::MIN);
 
-    fn from_row(row: u32) -> Self {
+    pub(crate) fn from_row(row: u32) -> Self {
         Self(NonZeroU32::MIN.saturating_add(row))
     }
 
@@ -121,19 +135,14 @@ impl Default for Stacks {
 impl Stacks {
     /// The stack with these frames, innermost first.
     pub fn intern(&mut self, frames: &[Frame]) -> StackId {
-        let ids: Vec<FrameId> = frames
-            .iter()
-            .map(|f| self.intern_frame(f.clone()))
-            .collect();
+        let ids: Vec<FrameId> = frames.iter().map(|f| self.intern_frame(f.clone())).collect();
         self.intern_ids(&ids)
     }
 
     /// The frame's id in this table.
     pub fn intern_frame(&mut self, frame: Frame) -> FrameId {
         let hash = self.frame_index.hash(&frame);
-        let found = self
-            .frame_index
-            .find(hash, |row| self.frames[row as usize] == frame);
+        let found = self.frame_index.find(hash, |row| self.frames[row as usize] == frame);
         FrameId(found.unwrap_or_else(|slot| {
             let row = self.frames.len() as u32;
             self.frames.push(frame);
@@ -165,17 +174,13 @@ impl Stacks {
     /// The frame's id, if the table has it.
     pub(crate) fn find_frame(&self, frame: &Frame) -> Option<FrameId> {
         let hash = self.frame_index.hash(frame);
-        let found = self
-            .frame_index
-            .find(hash, |row| self.frames[row as usize] == *frame);
+        let found = self.frame_index.find(hash, |row| self.frames[row as usize] == *frame);
         found.ok().map(FrameId)
     }
 
     /// The frames of a stack, innermost first; none for an id of another table.
     pub fn frames(&self, id: StackId) -> impl DoubleEndedIterator<Item = &Frame> + Clone {
-        self.ids(id)
-            .iter()
-            .filter_map(|frame| self.frames.get(frame.index()))
+        self.ids(id).iter().filter_map(|frame| self.frames.get(frame.index()))
     }
 
     /// The frames of a stack as ids, innermost first; none for an id of another table.

@@ -67,8 +67,9 @@ impl Action {
     }
 
     /// The action that PyTorch calls `word`, if it is one of R9.9.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| action.as_str() == word)
+    pub fn from_word(word: impl AsRef<[u8]>) -> Option<Self> {
+        let word = word.as_ref();
+        Self::ALL.into_iter().find(|action| action.as_str().as_bytes() == word)
     }
 }
 

@@ -38,6 +38,9 @@ pub enum Plain<'a> {
     Dict(&'a [ValueId]),
 }
 
+const MOST_JSON_MEMBERS: usize = 1000;
+const MOST_JSON_LEVELS: usize = 16;
+
 /// Plain values, each held once: containers are ranges of one array, equal values have equal ids.
 ///
 /// A value's members come before it, so a table never holds a cycle, and a value that would unfold
@@ -81,6 +84,8 @@ enum Node {
 struct Range {
     start: usize,
     len: u32,
+    /// Of a tuple: whether all members can be a dict's key.
+    hashable: bool,
 }
 
 impl Values {
@@ -156,6 +161,55 @@ impl Values {
         }
     }
 
+    /// The value as JSON: bytes are lists of numbers, floats that JSON cannot say are null. Shared
+    /// parts are written out, so what goes past a thousand members, sixteen levels or a thousand
+    /// characters is `…`.
+    pub fn to_json(&self, id: ValueId) -> serde_json::Value {
+        let mut left = MOST_JSON_MEMBERS;
+        self.json(id, MOST_JSON_LEVELS, &mut left)
+    }
+
+    /// Recursion goes no deeper than `levels`.
+    fn json(&self, id: ValueId, levels: usize, left: &mut usize) -> serde_json::Value {
+        let mut member = |id: &ValueId| match (levels.checked_sub(1), left.checked_sub(1)) {
+            (Some(levels), Some(rest)) => {
+                *left = rest;
+                self.json(*id, levels, left)
+            }
+            _ => "…".into(),
+        };
+        match self.get(id) {
+            Plain::None => serde_json::Value::Null,
+            Plain::Bool(value) => value.into(),
+            Plain::Int(value) => match u64::try_from(value) {
+                Ok(value) => value.into(),
+                Err(_) => (value as i64).into(),
+            },
+            Plain::Float(value) => value.into(),
+            Plain::Str(text) => shortened(text).into(),
+            Plain::Bytes(bytes) => bytes.iter().take(MOST_JSON_MEMBERS).copied().collect(),
+            Plain::List(items) | Plain::Tuple(items) => items.iter().take(MOST_JSON_MEMBERS).map(member).collect(),
+            Plain::Dict(items) => {
+                let pairs = items.chunks_exact(2).take(MOST_JSON_MEMBERS);
+                let pairs = pairs.map(|pair| (self.key_text(pair[0]), member(&pair[1])));
+                serde_json::Value::Object(pairs.collect())
+            }
+        }
+    }
+
+    /// A dict's key as a text, since JSON has no others.
+    pub(crate) fn key_text(&self, id: ValueId) -> String {
+        match self.get(id) {
+            Plain::None => "None".into(),
+            Plain::Bool(value) => value.to_string(),
+            Plain::Int(value) => value.to_string(),
+            Plain::Float(value) => value.to_string(),
+            Plain::Str(text) => shortened(text),
+            Plain::Tuple(_) => "(a tuple)".into(),
+            Plain::Bytes(_) | Plain::List(_) | Plain::Dict(_) => "…".into(),
+        }
+    }
+
     /// How many distinct values there are.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -174,6 +228,15 @@ impl Values {
     /// Whether any value is bytes, which only protocol 5 can say to PyTorch's viewer.
     pub(crate) fn has_bytes(&self) -> bool {
         self.has_bytes
+    }
+
+    /// Whether Python takes this value as a dict's key: texts, numbers, None, and tuples of them.
+    pub(crate) fn is_hashable(&self, id: ValueId) -> bool {
+        match self.nodes.get(id.index()) {
+            Some(Node::List(_) | Node::Dict(_) | Node::Bytes(_)) => false,
+            Some(Node::Tuple(range)) => range.hashable,
+            _ => true,
+        }
     }
 
     /// The id of a value, if the table has it.
@@ -210,6 +273,7 @@ impl Values {
             let range = Range {
                 start: values.items.len(),
                 len: items.len() as u32,
+                hashable: items.iter().all(|&item| values.is_hashable(item)),
             };
             values.items.extend_from_slice(items);
             match value {
@@ -251,6 +315,13 @@ impl Values {
     }
 }
 
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_JSON_MEMBERS) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
 /// A value by its content: floats by their bits, containers by the ids of their members.
 struct Content<'a>(Plain<'a>);
 
@@ -287,7 +358,7 @@ impl std::hash::Hash for Content<'_> {
 }
 
 /// Python's rule for a key that comes twice: its first place, its last value.
-fn last_value_wins(pairs: &[ValueId]) -> Vec<ValueId> {
+pub(crate) fn last_value_wins(pairs: &[ValueId]) -> Vec<ValueId> {
     let mut places = rustc_hash::FxHashMap::default();
     let mut kept = Vec::with_capacity(pairs.len());
     for pair in pairs.chunks_exact(2) {
