@@ -317,6 +317,9 @@ impl State {
             member.capture = None;
             member.terminals.clear();
         }
+        if let Some(check) = &mut self.hazards {
+            check.forget_capture(id);
+        }
         let graph = capture.graph;
         if capture.invalid {
             self.captures.graphs.remove(&graph);

@@ -164,3 +164,39 @@ impl CostTable {
         self.sources.get(name).map(String::as_str)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_the_crate_is_read_and_names_the_source_of_each_figure() {
+        let table = CostTable::from_json(DEFAULT).unwrap();
+        let listed = CallKind::ALL.into_iter().filter(|&kind| *table.call(kind) != CallCost::default());
+        assert!(listed.clone().count() > 30);
+        for name in listed.map(CallKind::name).chain(["copy", "transfer", "fill"]) {
+            assert!(table.source(name).is_some_and(|source| source.len() > 7), "{name}");
+        }
+        // A page of 2 MiB through virtual memory management: create, map, set access.
+        let page = |kind: CallKind| table.call(kind).fixed_ns + table.call(kind).variable_ns(1, 2 << 20, 0);
+        let total: u64 = [CallKind::Create, CallKind::Map, CallKind::SetAccess].map(page).iter().sum();
+        assert!((60_000..80_000).contains(&total), "{total} ns");
+    }
+
+    #[test]
+    fn a_table_of_ones_own_may_leave_calls_out_but_not_invent_any() {
+        let table = CostTable::from_json(
+            r#"{"calls": {"cuMemMap": {"fixed_us": 1.5, "per_mib_us": 2, "source": "here"}}, "work": {}}"#,
+        )
+        .unwrap();
+        assert_eq!(table.call(CallKind::Map).fixed_ns, 1500);
+        assert_eq!(table.call(CallKind::Map).variable_ns(1, 3 << 20, 9), 6000);
+        assert_eq!(table.call(CallKind::Unmap), &CallCost::default());
+        let bad = |calls: &str| {
+            CostTable::from_json(&format!(r#"{{"calls": {{{calls}}}, "work": {{}}}}"#)).unwrap_err().to_string()
+        };
+        assert!(bad(r#""cuMemMop": {"source": "x"}"#).contains("cuMemMop"));
+        assert!(bad(r#""cuMemMap": {"fixed_us": -1, "source": "x"}"#).contains("cuMemMap"));
+        assert!(bad(r#""cuMemMap": {"fixed_us": 1}"#).contains("source"));
+    }
+}

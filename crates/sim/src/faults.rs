@@ -87,10 +87,6 @@ impl Faults {
         self.rules.clear();
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-    }
-
     /// The rule that makes call `index`, of `kind`, fail.
     pub fn strike(&mut self, kind: CallKind, index: u64) -> Option<(Code, bool)> {
         let mut struck = None;

@@ -59,5 +59,6 @@ pub use calls::CallKind;
 pub use config::{DeviceConfig, EventMode, Placement, RecordedRange, SimConfig};
 pub use cost::{CallCost, CostError, CostTable};
 pub use faults::{FaultCalls, FaultRule, FaultWhen};
+pub use hazards::{Block, Hazard, HazardKind, Hint, Use};
 pub use log::Call;
 pub use sim::Sim;

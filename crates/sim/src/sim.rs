@@ -11,12 +11,14 @@ use crate::clocks::Clocks;
 use crate::config::{EventMode, SimConfig};
 use crate::events::Events;
 use crate::faults::{FaultRule, Faults};
+use crate::hazards::HazardCheck;
 use crate::host::HostMemory;
 use crate::log::Call;
 use crate::mappings::Mappings;
 use crate::meter::Meter;
 use crate::peers::PeerLinks;
 use crate::physical::{GRANULE, Physical};
+use crate::pools::Pools;
 use crate::streams::Streams;
 
 /// A simulated machine with CUDA devices.
@@ -44,6 +46,7 @@ pub(crate) struct State {
     pub map_offsets: bool,
     pub backing: bool,
     pub page_locked: u64,
+    pub pid: u32,
     pub device_count: u32,
     pub caps: Vec<millpond_driver::Caps>,
     pub meter: Meter,
@@ -60,8 +63,10 @@ pub(crate) struct State {
     pub events: Events,
     pub captures: Captures,
     pub clocks: Option<Box<Clocks>>,
+    pub hazards: Option<Box<HazardCheck>>,
     pub host: HostMemory,
     pub peers: PeerLinks,
+    pub pools: Pools,
 }
 
 impl Sim {
@@ -76,6 +81,7 @@ impl Sim {
             map_offsets: config.map_offsets,
             backing: config.backing,
             page_locked: config.page_locked.0,
+            pid: config.pid,
             device_count: config.devices.len() as u32,
             caps: caps.collect(),
             meter: Meter::new(config.cost.clone()),
@@ -91,8 +97,10 @@ impl Sim {
             events: Events::default(),
             captures: Captures::default(),
             clocks: config.hazards.then(Box::default),
+            hazards: config.hazards.then(Box::default),
             host: HostMemory::default(),
             peers: PeerLinks::default(),
+            pools: Pools::default(),
         };
         Arc::new(Sim { config, state: Mutex::new(state) })
     }

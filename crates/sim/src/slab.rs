@@ -61,10 +61,13 @@ impl<T> Slab<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(index, slot)| Some((id(index as u32, slot.generation), slot.value.as_ref()?)))
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((id(index as u32, slot.generation), slot.value.as_ref()?)))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
+        let slots = self.slots.iter_mut().enumerate();
+        slots.filter_map(|(index, slot)| Some((id(index as u32, slot.generation), slot.value.as_mut()?)))
     }
 }
 

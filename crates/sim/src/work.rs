@@ -2,6 +2,7 @@
 
 use millpond_driver::{Access, Code, Device, DriverError, Graph, Location, Result, Stream};
 
+use crate::backing::Effect;
 use crate::calls::CallKind;
 use crate::config::EventMode;
 use crate::mappings::Granted;
@@ -21,6 +22,7 @@ pub(crate) struct NodeWork {
     pub ns: u64,
     pub reads: Vec<(u64, u64)>,
     pub writes: Vec<(u64, u64)>,
+    pub effect: Effect,
 }
 
 /// One piece of work on a stream.
@@ -31,6 +33,7 @@ pub(crate) struct Work<'a> {
     pub ns: u64,
     pub reads: &'a [(u64, u64)],
     pub writes: &'a [(u64, u64)],
+    pub effect: Effect,
 }
 
 impl Sim {
@@ -60,7 +63,10 @@ impl Sim {
         self.call(KIND, 0, 0, |state| {
             let index = state.streams.find(stream, KIND)?;
             state.check_kernel(KIND, stream.device, reads, writes)?;
-            state.work(index, Work { kind: KIND, label, ns: us.saturating_mul(1000), reads, writes })
+            state.work(
+                index,
+                Work { kind: KIND, label, ns: us.saturating_mul(1000), reads, writes, effect: Effect::None },
+            )
         })
     }
 
@@ -85,8 +91,11 @@ impl Sim {
                 whole.writes.extend_from_slice(&work.writes);
             }
             let ns = ends.into_iter().max().unwrap_or(0);
-            state.check_kernel(KIND, stream.device, &whole.reads, &whole.writes)?;
-            state.work(index, Work { kind: KIND, label: "graph", ns, reads: &whole.reads, writes: &whole.writes })
+            let effects: Vec<Effect> = graph.nodes.iter().map(|(_, work)| work.effect).collect();
+            let (reads, writes) = (&whole.reads, &whole.writes);
+            state.check_kernel(KIND, stream.device, reads, writes)?;
+            state.work(index, Work { kind: KIND, label: "graph", ns, reads, writes, effect: Effect::None })?;
+            effects.into_iter().try_for_each(|effect| state.apply(effect))
         })
     }
 }
@@ -133,9 +142,8 @@ impl State {
         let cost = self.meter.cost();
         let per_byte = if within { cost.copy_ns_per_byte } else { cost.transfer_ns_per_byte };
         let ns = (per_byte * bytes as f64) as u64;
-        self.work(index, Work { kind, label: "copy", ns, reads: &[(src, bytes)], writes: &[(dst, bytes)] })?;
-        self.move_bytes(dst, src, bytes);
-        Ok(())
+        let effect = Effect::Copy { dst, src, bytes };
+        self.work(index, Work { kind, label: "copy", ns, reads: &[(src, bytes)], writes: &[(dst, bytes)], effect })
     }
 
     pub fn fill(&mut self, dst: u64, value: u8, bytes: u64, stream: Stream) -> Result<()> {
@@ -145,26 +153,34 @@ impl State {
             return refuse(KIND, code, why);
         }
         let ns = (self.meter.cost().fill_ns_per_byte * bytes as f64) as u64;
-        self.work(index, Work { kind: KIND, label: "fill", ns, reads: &[], writes: &[(dst, bytes)] })?;
-        self.fill_bytes(dst, value, bytes);
-        Ok(())
+        let effect = Effect::Fill { dst, value, bytes };
+        self.work(index, Work { kind: KIND, label: "fill", ns, reads: &[], writes: &[(dst, bytes)], effect })
     }
 
     /// Puts work on a stream: a node while it captures, else the stream is busy for longer.
     pub fn work(&mut self, stream: usize, work: Work<'_>) -> Result<()> {
-        let node = || NodeWork { ns: work.ns, reads: work.reads.to_vec(), writes: work.writes.to_vec() };
+        let Work { ns, effect, .. } = work;
+        let node = || NodeWork { ns, reads: work.reads.to_vec(), writes: work.writes.to_vec(), effect };
+        let now = self.meter.now;
+        let start = self.streams.at(stream).busy_until.max(now);
         if !self.capture_work(stream, work.kind, node)? {
-            let now = self.meter.now;
-            let state = self.streams.at_mut(stream);
-            state.work += 1;
-            match self.mode {
-                EventMode::Immediate => state.passed = state.work,
-                EventMode::Manual => {}
-                EventMode::Timed => state.busy_until = state.busy_until.max(now).saturating_add(work.ns),
-            }
+            self.apply(effect)?;
+            self.occupy(stream, ns);
         }
-        self.check_hazards(stream, &work);
+        self.check_hazards(stream, &work, start);
         Ok(())
+    }
+
+    /// The stream has one more piece of work, of `ns` nanoseconds.
+    pub fn occupy(&mut self, stream: usize, ns: u64) {
+        let now = self.meter.now;
+        let state = self.streams.at_mut(stream);
+        state.work += 1;
+        match self.mode {
+            EventMode::Immediate => state.passed = state.work,
+            EventMode::Manual => {}
+            EventMode::Timed => state.busy_until = state.busy_until.max(now).saturating_add(ns),
+        }
     }
 
     /// The device whose memory `addr` is.
