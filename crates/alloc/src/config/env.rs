@@ -132,3 +132,87 @@ pub fn caching_disabled_from_env(env: &impl Fn(&str) -> Option<String>) -> (bool
     }
     (false, warnings)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::{Backend, MIB, PageReuse};
+    use super::*;
+
+    fn env<'v>(set: &'v [(&'v str, &'v str)]) -> impl Fn(&str) -> Option<String> + 'v {
+        |name| set.iter().find(|(variable, _)| *variable == name).map(|(_, text)| text.to_string())
+    }
+
+    fn settings(set: &[(&str, &str)]) -> Settings {
+        Settings::from_env(&env(set)).unwrap().settings
+    }
+
+    const CUDA: &str = "PYTORCH_CUDA_ALLOC_CONF";
+    const HIP: &str = "PYTORCH_HIP_ALLOC_CONF";
+    const ALLOC: &str = "PYTORCH_ALLOC_CONF";
+    const MILLPOND: &str = "MILLPOND_CONF";
+
+    #[test]
+    fn c59_the_old_name_wins_outright() {
+        let text = "expandable_segments:True";
+        let alone = settings(&[(ALLOC, text)]);
+        assert!(alone.expandable_segments);
+        assert_eq!(settings(&[(CUDA, text)]), alone);
+        assert_eq!(settings(&[(CUDA, text), (ALLOC, text)]), alone);
+
+        let both = Settings::from_env(&env(&[(CUDA, "max_split_size_mb:128"), (ALLOC, text)])).unwrap();
+        assert!(!both.settings.expandable_segments, "not even keys that the winner does not name");
+        assert_eq!(both.sources.ignored, [Source { variable: Variable::Alloc, text: text.into() }]);
+        assert_eq!(both.sources.generic.unwrap().variable, Variable::Cuda);
+    }
+
+    #[test]
+    fn r10_1_an_empty_variable_is_set() {
+        assert!(!settings(&[(CUDA, ""), (ALLOC, "expandable_segments:True")]).expandable_segments);
+        assert_eq!(settings(&[]), Settings::default());
+    }
+
+    #[test]
+    fn r10_2_the_variable_of_hip_is_read_for_the_generic_keys_alone() {
+        let set = [
+            (HIP, "max_split_size_mb:128,release_lock_on_cudamalloc:True"),
+            (ALLOC, "max_split_size_mb:256,pinned_free_catch_all:True,backend:native"),
+        ];
+        let read = settings(&set);
+        assert_eq!(read.max_split_size, 128 * MIB);
+        assert!(read.pinned_free_catch_all && !read.release_lock_on_cudamalloc);
+        assert_eq!(settings(&[(HIP, "backend:cudaMallocAsync")]).backend, Backend::Native);
+    }
+
+    #[test]
+    fn the_variable_of_millpond_is_laid_over_the_others() {
+        let read = settings(&[
+            (CUDA, "max_split_size_mb:128,expandable_segments:True"),
+            (MILLPOND, "preset:millpond,expandable_segments:False,page_reuse:always"),
+        ]);
+        assert_eq!((read.max_split_size, read.page_reuse), (128 * MIB, PageReuse::Always));
+        assert!(!read.expandable_segments && read.retry_after_sync);
+    }
+
+    #[test]
+    fn c57_an_error_names_its_variable_and_quotes_the_string() {
+        let error = Settings::from_env(&env(&[(ALLOC, "expandable_segments")])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("PYTORCH_ALLOC_CONF: ") && text.contains("\"expandable_segments\""), "{text}");
+        let error = Settings::from_env(&env(&[(MILLPOND, "x:1")])).unwrap_err();
+        assert_eq!(error.variable, Variable::Millpond);
+    }
+
+    #[test]
+    fn r10_40_caching_is_off_for_exactly_one() {
+        let cuda = "PYTORCH_NO_CUDA_MEMORY_CACHING";
+        let hip = "PYTORCH_NO_HIP_MEMORY_CACHING";
+        let disabled = |set: &[(&str, &str)]| caching_disabled_from_env(&env(set));
+        assert_eq!(disabled(&[]), (false, vec![]));
+        assert_eq!(disabled(&[(cuda, "1")]), (true, vec![]));
+        assert_eq!(disabled(&[(hip, "1")]), (true, vec![]));
+        assert_eq!(disabled(&[(cuda, "0")]), (false, vec![]));
+        let (is_disabled, warnings) = disabled(&[(cuda, "true")]);
+        assert!(!is_disabled);
+        assert_eq!(warnings, [Warning::CachingSwitch { variable: cuda, value: "true".into() }]);
+    }
+}

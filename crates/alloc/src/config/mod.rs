@@ -19,6 +19,8 @@ mod grammar;
 mod keys;
 mod number;
 mod parse;
+#[cfg(test)]
+mod properties;
 mod reader;
 mod reserve;
 mod settings;

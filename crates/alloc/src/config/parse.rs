@@ -327,3 +327,6 @@ fn reserve_by_class(
     settings.expandable_segments_reserve_by_class = classes;
     Ok(index)
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,3 +28,58 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn settings(text: &str) -> Settings {
+        Settings::parse(text).unwrap().0
+    }
+
+    #[test]
+    fn r4_2_without_a_setting_it_is_nine_eighths() {
+        assert_eq!(Settings::default().reserve_for(None, 80 * GIB), (90 * GIB, false));
+        assert_eq!(Settings::default().reserve_for(Some("a"), 80 * GIB), (90 * GIB, false));
+    }
+
+    #[test]
+    fn r4_27_the_class_comes_before_the_reserve_for_all() {
+        let settings = settings("expandable_segments_reserve:0.5,expandable_segments_reserve_by_class:[decode:4G]");
+        assert_eq!(settings.reserve_for(Some("decode"), 80 * GIB), (4 * GIB, true));
+        assert_eq!(settings.reserve_for(Some("prefill"), 80 * GIB), (40 * GIB, false));
+        assert_eq!(settings.reserve_for(None, 80 * GIB), (40 * GIB, false));
+    }
+
+    #[test]
+    fn r4_27_the_full_reserve_is_the_bound() {
+        for text in
+            ["expandable_segments_reserve:1000G", "expandable_segments_reserve:2", "expandable_segments_reserve:1e308G"]
+        {
+            assert_eq!(settings(text).reserve_for(None, 80 * GIB), (90 * GIB, false), "{text}");
+        }
+        assert_eq!(settings("expandable_segments_reserve:1e-300").reserve_for(None, 80 * GIB), (0, false));
+    }
+
+    #[test]
+    fn r4_29_a_default_from_code_gives_way() {
+        let mut free = Settings::default();
+        free.set_default_reserve_for_class("decode", 0.25);
+        free.set_default_reserve_for_class("decode", 0.75);
+        assert_eq!(free.reserve_for(Some("decode"), 80 * GIB), (20 * GIB, true));
+        let mut set = settings("expandable_segments_reserve:0.5");
+        set.set_default_reserve_for_class("decode", 0.25);
+        assert_eq!(set.reserve_for(Some("decode"), 80 * GIB), (40 * GIB, false));
+    }
+
+    #[test]
+    fn r4_30_an_unknown_class_is_worth_a_warning_where_reserves_are_set() {
+        let settings = settings("expandable_segments_reserve_by_class:[decode:4G]");
+        assert!(settings.is_unknown_reserve_class("prefill"));
+        assert!(!settings.is_unknown_reserve_class("decode"));
+        assert!(!settings.is_unknown_reserve_class(""));
+        assert!(!Settings::default().is_unknown_reserve_class("prefill"));
+    }
+}

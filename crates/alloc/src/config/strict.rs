@@ -218,3 +218,146 @@ impl Grammar<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Dialect;
+    use super::*;
+
+    fn written(text: &str) -> Settings {
+        Settings::written(text).unwrap().0
+    }
+
+    fn problem(text: &str) -> Problem {
+        Settings::written(text).unwrap_err().problem
+    }
+
+    #[test]
+    fn a_preset_sets_defaults_and_a_key_written_out_wins() {
+        let settings = written("preset:millpond");
+        assert!(settings.retry_after_sync && settings.pinned_size_classes);
+        assert_eq!((settings.preset, settings.page_reuse), (Preset::Millpond, PageReuse::Pressure));
+        let settings = written("preset:millpond,retry_after_sync:False,page_reuse:always");
+        assert!(!settings.retry_after_sync && settings.pinned_size_classes);
+        assert_eq!(settings.page_reuse, PageReuse::Always);
+        assert_eq!(written("preset:torch"), Settings { text: "preset:torch".into(), ..Settings::default() });
+        assert_eq!(problem("page_reuse:off,preset:torch"), Problem::PresetNotFirst);
+    }
+
+    #[test]
+    fn a_preset_leaves_the_keys_of_pytorch_alone() {
+        let (mut settings, _) = Settings::parse("expandable_segments:True,max_split_size_mb:128").unwrap();
+        settings.apply("preset:millpond", Dialect::Millpond).unwrap();
+        assert!(settings.expandable_segments);
+        assert_eq!(settings.max_split_size, 128 * MIB);
+    }
+
+    #[test]
+    fn only_what_is_written_changes() {
+        let before = "max_split_size_mb:128,garbage_collection_threshold:0.5,roundup_power2_divisions:8";
+        let (mut settings, _) = Settings::parse(before).unwrap();
+        settings.apply("roundup_power2_divisions:[1024:2],large_segment_size_mb:40", Dialect::Millpond).unwrap();
+        assert_eq!(settings.max_split_size, 128 * MIB);
+        assert_eq!(settings.garbage_collection_threshold, 0.5);
+        assert_eq!(settings.roundup_power2_divisions[9..12], [2, 2, 0]);
+        assert_eq!(settings.max_non_split_rounding, 40 * MIB, "the default follows the large segment");
+    }
+
+    #[test]
+    fn an_error_changes_nothing() {
+        let mut settings = Settings::default();
+        for text in [
+            "expandable_segments:True,max_split_size_mb:1",
+            "expandable_segments:True,x:1",
+            "expandable_segments:True x",
+        ] {
+            settings.apply(text, Dialect::Millpond).unwrap_err();
+            assert_eq!(settings, Settings::default());
+        }
+    }
+
+    #[test]
+    fn r1_1_a_larger_segment_is_refused_when_it_passes_what_was_set_before() {
+        let (mut settings, _) = Settings::parse("max_split_size_mb:30").unwrap();
+        let error = settings.apply("large_segment_size_mb:40", Dialect::Millpond).unwrap_err();
+        assert_eq!(error.problem, Problem::BelowLargeSegment { key: Key::MaxSplitSizeMb, mib: 30, least: 40 });
+        settings.apply("large_segment_size_mb:40,max_split_size_mb:50", Dialect::Millpond).unwrap();
+    }
+
+    #[test]
+    fn r10_7_separators_must_stand() {
+        for (text, expected, found) in [
+            ("max_split_size_mb,128", "':'", ","),
+            ("max_split_size_mb:128:expandable_segments:True", "','", ":"),
+            (",max_split_size_mb:128", "a key", ","),
+            ("expandable_segments:True,,", "a key", ","),
+            ("max_split_size_mb:,expandable_segments:True", "a value", ","),
+            ("roundup_power2_divisions:[64,8]", "':'", ","),
+            ("roundup_power2_divisions:[64:8:128:8]", "',' or ']'", ":"),
+            ("expandable_segments_reserve_by_class:0.5", "'['", "0.5"),
+            ("backend:[native]", "a value", "["),
+        ] {
+            match problem(text) {
+                Problem::Sign { expected: e, found: f, .. } => assert_eq!((e, f.as_str()), (expected, found), "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn r10_5_white_space_may_stand_between_words_only() {
+        assert!(written(" expandable_segments : True ,\n max_split_size_mb : 128 , ").expandable_segments);
+        let error = Settings::written("expand able_segments:True").unwrap_err();
+        assert_eq!(error.problem, Problem::SpaceInWord { word: "expandable_segments".into() });
+        assert_eq!(error.nearest(), Some("expandable_segments"));
+    }
+
+    #[test]
+    fn r10_8_numbers_are_read_to_the_end() {
+        for text in
+            ["max_split_size_mb:128MiB", "garbage_collection_threshold:0.8x", "roundup_power2_divisions:[64:8x]"]
+        {
+            assert!(matches!(problem(text), Problem::TrailingText { .. }), "{text}");
+        }
+        assert!(matches!(problem("max_split_size_mb:-1"), Problem::NotAllowed { .. }));
+        assert!(matches!(problem("expandable_segments_reserve:40M"), Problem::Reserve { .. }));
+        assert!(matches!(problem("expandable_segments_reserve_by_class:[a:40M]"), Problem::Reserve { .. }));
+    }
+
+    #[test]
+    fn r10_10_unknown_keys_name_their_neighbour() {
+        let error = Settings::written("page_reus:always").unwrap_err();
+        assert_eq!(error.nearest(), Some("page_reuse"));
+        assert_eq!(
+            error.to_string(),
+            "there is no key 'page_reus'; did you mean 'page_reuse'? (at byte 0 of \"page_reus:always\")"
+        );
+    }
+
+    #[test]
+    fn the_keys_of_millpond_are_checked() {
+        assert_eq!(written("page_size_mb:4").page_size, 4 * MIB);
+        for text in ["page_size_mb:0", "page_size_mb:3"] {
+            assert!(matches!(problem(text), Problem::NotAllowed { .. }), "{text}");
+        }
+        for text in ["page_reuse:maybe", "preset:pytorch"] {
+            assert!(matches!(problem(text), Problem::UnknownWord { .. }), "{text}");
+        }
+        for text in ["retry_after_sync:1", "pinned_size_classes:true"] {
+            assert!(matches!(problem(text), Problem::NotAFlag { .. }), "{text}");
+        }
+        let error = Settings::written("page_reuse:presure").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "'page_reuse' cannot be 'presure'; allowed is off, pressure or always; did you mean 'pressure'? (at byte 11 of \
+             \"page_reuse:presure\")"
+        );
+    }
+
+    #[test]
+    fn r10_18_the_backend_is_chosen_at_the_start_alone() {
+        assert_eq!(written("backend:cudaMallocAsync").backend, Backend::CudaMallocAsync);
+        let error = Settings::default().apply("backend:cudaMallocAsync", Dialect::Millpond).unwrap_err();
+        assert!(matches!(error.problem, Problem::BackendIsChosen { .. }));
+    }
+}

@@ -73,7 +73,7 @@ fn with_expandable(settings: &Settings, written: impl Fn(Key) -> bool, mut note:
     if settings.max_split_size != u64::MAX {
         note(
             NoticeKind::MaxSplitWithExpandable,
-            "max_split_size_mb has no useful meaning with expandable_segments: expandable blocks are split to the byte whatever it \
+            "max_split_size_mb has no useful meaning with expandable_segments: expandable blocks are split down to 512 bytes whatever it \
              says, but a smaller request is kept away from larger blocks.",
         );
     }

@@ -66,3 +66,53 @@ fn about_variables(sources: &Sources) -> Vec<Notice> {
     }
     notices
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(set: &[(&str, &str)]) -> EnvExplanation {
+        explain_env(&|name: &str| set.iter().find(|(variable, _)| *variable == name).map(|(_, text)| text.to_string()))
+    }
+
+    fn kinds(set: &[(&str, &str)]) -> Vec<NoticeKind> {
+        told(set).notices.iter().map(|notice| notice.kind).collect()
+    }
+
+    #[test]
+    fn c59_an_ignored_variable_is_told_when_it_differs() {
+        let (old, new) = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF");
+        assert_eq!(
+            kinds(&[(old, "max_split_size_mb:128"), (new, "expandable_segments:True")]),
+            [NoticeKind::IgnoredVariable]
+        );
+        assert_eq!(kinds(&[(old, "max_split_size_mb:128"), (new, "max_split_size_mb:128")]), []);
+        assert_eq!(kinds(&[(new, "expandable_segments:True")]), []);
+        let message = &told(&[(old, ""), (new, "expandable_segments:True")]).notices[0].message;
+        assert!(message.starts_with("PYTORCH_ALLOC_CONF is ignored"), "{message}");
+    }
+
+    #[test]
+    fn r10_2_a_variable_that_is_read_in_part_is_told() {
+        let (hip, new) = ("PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF");
+        assert_eq!(kinds(&[(hip, "max_split_size_mb:128")]), [NoticeKind::SplitVariables]);
+        let explanation = told(&[(hip, "max_split_size_mb:128"), (new, "backend:native")]);
+        let variables: Vec<_> = explanation.variables.iter().map(|(variable, _)| *variable).collect();
+        assert_eq!(variables, [Variable::Hip, Variable::Alloc]);
+        assert_eq!(explanation.notices[0].kind, NoticeKind::SplitVariables);
+    }
+
+    #[test]
+    fn the_variables_are_told_in_the_order_they_take_effect() {
+        let explanation = told(&[
+            ("MILLPOND_CONF", "preset:millpond"),
+            ("PYTORCH_ALLOC_CONF", "expandable_segments:True"),
+            ("PYTORCH_NO_CUDA_MEMORY_CACHING", "yes"),
+        ]);
+        let variables: Vec<_> = explanation.variables.iter().map(|(variable, _)| *variable).collect();
+        assert_eq!(variables, [Variable::Alloc, Variable::Millpond]);
+        assert_eq!(explanation.notices[0].kind, NoticeKind::CachingSwitch);
+        let settings = explanation.outcome.unwrap();
+        assert!(settings.expandable_segments && settings.retry_after_sync && !explanation.is_caching_disabled);
+    }
+}

@@ -4,16 +4,17 @@ mod combine;
 mod environment;
 mod hint;
 mod oddities;
+mod walk;
 
 use std::ops::Range;
 
 use super::error::{ConfigError, Moment, Problem, TorchType};
-use super::keys::{Key, Owner};
-use super::parse;
-use super::reader::Tokens;
-use super::settings::{Backend, Settings};
+use super::keys::Key;
+use super::settings::Settings;
 use super::strict;
 use super::{Dialect, Warning};
+
+use walk::Walk;
 
 pub use environment::{EnvExplanation, explain_env};
 
@@ -251,94 +252,170 @@ fn from_warning(warning: &Warning) -> Option<Notice> {
     Some(Notice { kind, at: None, message: warning.to_string() })
 }
 
-/// A way through the string as PyTorch goes, that does not end at the first fault.
-struct Walk<'t> {
-    tokens: Tokens<'t>,
-    dialect: Dialect,
-    settings: Settings,
-    entries: Vec<Entry>,
-    errors: Vec<ConfigError>,
-    notices: Vec<Notice>,
-}
+#[cfg(test)]
+mod tests {
+    use NoticeKind::*;
 
-impl<'t> Walk<'t> {
-    fn through(text: &'t str, dialect: Dialect) -> Self {
-        let (entries, errors, notices) = (Vec::new(), Vec::new(), Vec::new());
-        let backend = parse::backend_at_import(text).unwrap_or_default();
-        let settings = Settings { backend, ..Settings::default() };
-        let tokens = Tokens::new(text, Moment::FirstUse);
-        let mut walk = Walk { tokens, dialect, settings, entries, errors, notices };
-        walk.read_large_segment();
-        let mut index = 0;
-        while let Some(last) = walk.pair(index) {
-            index = last + 2;
-        }
-        walk.errors.dedup_by(|error, before| error.at == before.at);
-        walk
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<NoticeKind> {
+        let explanation = explain(text, Dialect::Torch);
+        assert!(explanation.faults.is_empty(), "{text}: {:?}", explanation.faults);
+        explanation.notices.iter().map(|notice| notice.kind).collect()
     }
 
-    /// It bounds other keys wherever it stands. What is wrong with it is told when the way comes to it.
-    fn read_large_segment(&mut self) {
-        for index in 0..self.tokens.len() {
-            if self.tokens.is(index, Key::LargeSegmentSizeMb.name()) {
-                let _ = parse::set(&mut self.settings, &self.tokens, Key::LargeSegmentSizeMb, index, &mut Vec::new());
-            }
-        }
-        self.settings.max_non_split_rounding = self.settings.large_segment_size;
+    fn first_fault(text: &str) -> Fault {
+        explain(text, Dialect::Torch).faults.swap_remove(0)
     }
 
-    /// Reads the pair whose key stands at `index`: the index of its last token, none at the end.
-    fn pair(&mut self, index: usize) -> Option<usize> {
-        let name = self.tokens.get(index)?.text.clone();
-        let may_stand = |key: &Key| self.dialect == Dialect::Millpond || key.owner() != Owner::Millpond;
-        let last = match Key::find(&name).filter(may_stand) {
-            Some(key) => self.known(key, index)?,
-            None => {
-                let parser = if self.is_async() { Owner::Generic } else { Owner::Cuda };
-                self.errors.push(self.tokens.error(index, Problem::UnknownKey { key: name, parser }));
-                self.skip(index)?
-            }
-        };
-        oddities::of_separators(&mut self.notices, &self.tokens, index, last);
-        Some(last)
+    #[test]
+    fn each_key_is_told_with_its_value() {
+        let text = "max_split_size_mb:128, garbage_collection_threshold : 0.8";
+        let told: Vec<_> = explain(text, Dialect::Torch)
+            .entries
+            .into_iter()
+            .map(|entry| (entry.key, entry.written, text[entry.at].to_string(), entry.value))
+            .collect();
+        let expected = [
+            (Key::MaxSplitSizeMb, "128", "max_split_size_mb:128", "128 MiB"),
+            (Key::GarbageCollectionThreshold, "0.8", "garbage_collection_threshold : 0.8", "0.8 of the limit"),
+        ]
+        .map(|(key, written, at, value)| (key, written.to_string(), at.to_string(), value.to_string()));
+        assert_eq!(told, expected);
     }
 
-    fn known(&mut self, key: Key, index: usize) -> Option<usize> {
-        let mut warnings = Vec::new();
-        let outcome = parse::set(&mut self.settings, &self.tokens, key, index, &mut warnings);
-        // The other backend never reads CUDA's keys (R10.19).
-        let is_read = !self.is_async() || key.owner() != Owner::Cuda || key == Key::Backend;
-        match outcome {
-            Ok(last) => {
-                oddities::of_pair(&mut self.notices, &self.tokens, key, index, last, &self.entries);
-                oddities::of_warnings(&mut self.notices, &self.tokens, index, &warnings);
-                self.entry(key, index, last);
-                Some(last)
-            }
-            Err(error) => {
-                if is_read {
-                    self.errors.push(error);
-                } else {
-                    let message = format!("With backend:cudaMallocAsync PyTorch does not read '{}'.", key.name());
-                    self.notices.push(Notice { kind: NoticeKind::AsyncIgnores, at: Some(error.at), message });
-                }
-                self.skip(index)
-            }
+    #[test]
+    fn r10_7_r10_8_accepted_mistakes_are_told() {
+        for (text, kind, place) in [
+            ("max_split_size_mb,128", Separator, ","),
+            ("max_split_size_mb:128:expandable_segments:False", Separator, ":"),
+            ("roundup_power2_divisions:[64:8:128:4]", Separator, ":"),
+            ("max_split _size_mb:128", SpaceInWord, "max_split _size_mb"),
+            ("max_split_size_mb:128MB", TrailingText, "128MB"),
+            ("per_process_memory_fraction:0.5x", TrailingText, "0.5x"),
+            ("max_split_size_mb:-1", Minus, "-1"),
+            ("max_split_size_mb:64,max_split_size_mb:128", Repeated, "max_split_size_mb"),
+            ("release_lock_on_cudamalloc:True,release_lock_on_hipmalloc:True", Repeated, "release_lock_on_hipmalloc"),
+            ("roundup_power2_divisions:[64:8,1024:4,>:4]", UnlistedIntervals, "1024"),
+            ("roundup_power2_divisions:1", OneDivision, "1"),
+            ("roundup_power2_divisions:[256:1,>:2]", OneDivision, "1"),
+        ] {
+            assert_eq!(kinds(text), [kind], "{text}");
+            let at = explain(text, Dialect::Torch).notices[0].at.clone().unwrap();
+            assert_eq!(&text[at], place, "{text}");
         }
     }
 
-    fn is_async(&self) -> bool {
-        self.settings.backend == Backend::CudaMallocAsync
+    #[test]
+    fn what_is_right_is_not_commented_on() {
+        for text in [
+            "",
+            "max_split_size_mb:128,",
+            "roundup_power2_divisions:[64:8,128:2,256:2,512:4,1024:2,>:2]",
+            "garbage_collection_threshold:0.8,per_process_memory_fraction:0.9",
+            "max_split_size_mb:400,max_non_split_rounding_mb:600",
+            "pinned_use_cuda_host_register:True,pinned_num_register_threads:8",
+            "backend:cudaMallocAsync",
+        ] {
+            assert_eq!(kinds(text), [], "{text}");
+        }
     }
 
-    fn skip(&mut self, index: usize) -> Option<usize> {
-        self.tokens.skip_pair(index).map_err(|error| self.errors.push(error)).ok()
+    #[test]
+    fn what_does_not_go_together_is_told() {
+        for (text, expected) in [
+            ("garbage_collection_threshold:0.8", vec![ThresholdWithoutLimit]),
+            ("expandable_segments:True", vec![ExpandableWithCapture]),
+            ("expandable_segments:True,max_split_size_mb:128", vec![ExpandableWithCapture, MaxSplitWithExpandable]),
+            (
+                "expandable_segments:True,garbage_collection_threshold:0.8,per_process_memory_fraction:0.9",
+                vec![ExpandableWithCapture, ThresholdWithExpandable],
+            ),
+            ("expandable_segments:True,roundup_power2_divisions:8", vec![ExpandableWithCapture, RoundupWithExpandable]),
+            ("expandable_segments:True,large_segment_size_mb:64", vec![ExpandableWithCapture, LargeSegmentIsPage]),
+            ("expandable_segments_reserve:0.5", vec![ReserveWithoutExpandable]),
+            ("expandable_segments:True,expandable_segments_reserve:40M", vec![IgnoredReserve, ExpandableWithCapture]),
+            ("max_non_split_rounding_mb:600", vec![RoundingWithoutMaxSplit]),
+            ("backend:cudaMallocAsync,max_split_size_mb:128", vec![AsyncIgnores]),
+            ("backend:cudaMallocAsync,release_lock_on_cudamalloc:none", vec![AsyncIgnores]),
+            ("pinned_max_round_threshold_mb:100,pinned_max_cached_size_mb:50", vec![PinnedRoundAboveCached]),
+            ("pinned_num_register_threads:8", vec![ThreadsWithoutRegister]),
+        ] {
+            assert_eq!(kinds(text), expected, "{text}");
+        }
     }
 
-    fn entry(&mut self, key: Key, index: usize, last: usize) {
-        let written =
-            (index + 2..=last).filter_map(|at| self.tokens.get(at)).map(|token| token.text.as_str()).collect();
-        let at = self.tokens.place(index).start..self.tokens.place(last).end;
-        self.entries.push(Entry { key, written, at, value: self.settings.value_text(key) });
+    #[test]
+    fn c61_what_the_refusal_does_depends_on_the_fraction() {
+        let message = |text: &str| explain(text, Dialect::Torch).notices.swap_remove(0).message;
+        let with = message("per_process_memory_fraction:0.95,throw_on_cudamalloc_oom:True");
+        assert!(with.contains("changes nothing"), "{with}");
+        let without = message("throw_on_cudamalloc_oom:True");
+        assert!(without.contains("whole device"), "{without}");
+    }
+
+    #[test]
+    fn c57_faults_say_what_pytorch_does_and_what_was_meant() {
+        for (text, token, hint) in [
+            ("expandable_segments", "expandable_segments", "write 'expandable_segments:' and a value behind it"),
+            (
+                "expandable_segments=True",
+                "expandable_segments=True",
+                "a colon stands between key and value: expandable_segments:True",
+            ),
+            ("expandable_segments:True;x:1", "1", "a comma stands between two settings, not a semicolon"),
+            (
+                "max_split_size_mb 128",
+                "max_split_size_mb 128",
+                "white space is dropped and separates nothing: this is read as the one word 'max_split_size_mb128'",
+            ),
+            ("garbage_collection_threshold:0,8", "8", "the comma ends the value and 8 is taken for a key: write 0.8"),
+        ] {
+            let fault = first_fault(text);
+            assert!(matches!(fault.torch, Reaction::Aborts { .. }), "{text}");
+            assert_eq!((fault.token.as_str(), fault.hint.as_deref()), (token, Some(hint)), "{text}");
+        }
+    }
+
+    #[test]
+    fn faults_name_the_key_the_place_and_the_nearest_spelling() {
+        let fault = first_fault("max_split_size_mb:128,expandable_segments:true");
+        assert_eq!((fault.token.as_str(), fault.at.clone()), ("true", 42..46));
+        assert_eq!(fault.key.as_deref(), Some("expandable_segments"));
+        assert_eq!((fault.allowed, fault.nearest), (Some("True or False"), Some("True")));
+        let text = "Expected 'True' or 'False' at index 6 in ConfigTokenizer but got 'true'".into();
+        assert_eq!(fault.torch, Reaction::Raises { exception: TorchType::ValueError, text });
+        assert_eq!(first_fault("expandable_segment:True").nearest, Some("expandable_segments"));
+        assert_eq!(
+            first_fault("roundup_power2_divisions:3").hint.as_deref(),
+            Some("the nearest powers of two are 2 and 4")
+        );
+    }
+
+    #[test]
+    fn every_fault_is_found_and_the_first_of_pytorch_comes_first() {
+        let explanation = explain("expandable_segments:true,nope:1,backend:foo,max_split_size_mb:1", Dialect::Torch);
+        let keys: Vec<_> = explanation.faults.iter().filter_map(|fault| fault.key.as_deref()).collect();
+        assert_eq!(keys, ["nope", "expandable_segments", "backend", "max_split_size_mb"]);
+        assert_eq!(explanation.settings, None);
+    }
+
+    #[test]
+    fn the_strict_dialect_tells_what_pytorch_accepts() {
+        let explanation = explain("max_split_size_mb,128", Dialect::Millpond);
+        assert_eq!(explanation.faults.len(), 1);
+        assert_eq!(explanation.faults[0].torch, Reaction::Accepts { value: Some("128 MiB".into()) });
+        let explanation = explain("preset:millpond,expandable_segments:True", Dialect::Millpond);
+        assert_eq!(explanation.faults, []);
+        assert_eq!(explanation.entries[0].key, Key::Preset);
+    }
+
+    #[test]
+    fn l6_trap_3_the_value_in_words_shows_the_gaps() {
+        let explanation = explain("roundup_power2_divisions:[64:8,1024:4]", Dialect::Torch);
+        assert_eq!(
+            explanation.entries[0].value,
+            "below 128 MiB: 8, 128 MiB to 1 GiB: off, 1 GiB to 2 GiB: 4, from 2 GiB: off"
+        );
     }
 }
