@@ -84,25 +84,26 @@ impl AddressSpace {
     }
 
     /// Takes `len` bytes (whole granules) at a multiple of `align` (a power of two): at `hint` if it is free there.
+    /// Only recorded addresses may lie off the granules, where `align` allows it.
     pub fn take(&mut self, len: u64, align: u64, hint: u64) -> Option<u64> {
-        let align = align.max(self.granule);
+        let align = align.max(1);
         let addr = self
             .next
             .take()
-            .filter(|&addr| self.is_free(addr, len))
+            .filter(|&addr| addr.is_multiple_of(align) && self.is_free(addr, len))
             .or_else(|| Some(hint).filter(|&hint| hint != 0 && hint % align == 0 && self.is_free(hint, len)))
-            .or_else(|| self.take_recorded(len))
-            .or_else(|| self.lowest_fit(len, align))?;
+            .or_else(|| self.take_recorded(len, align))
+            .or_else(|| self.lowest_fit(len, align.max(self.granule)))?;
         self.remove(addr, len);
         Some(addr)
     }
 
-    fn take_recorded(&mut self, len: u64) -> Option<u64> {
+    fn take_recorded(&mut self, len: u64, align: u64) -> Option<u64> {
         if self.recorded.is_empty() {
             return None;
         }
         let queue = self.recorded.get(&len)?;
-        let position = queue.iter().position(|&addr| self.is_free(addr, len))?;
+        let position = queue.iter().position(|&addr| addr.is_multiple_of(align) && self.is_free(addr, len))?;
         self.recorded.get_mut(&len)?.remove(position)
     }
 

@@ -311,15 +311,7 @@ impl State {
             return refuse(KIND, Code::ERROR_STREAM_CAPTURE_WRONG_THREAD, "the capture began in another thread");
         }
         let unjoined = if self.capture_checks { self.unjoined(index, id) } else { None };
-        let Some(capture) = self.captures.active.remove(&id) else { return refuse(KIND, ILLEGAL_STATE, "") };
-        for &member in &capture.streams {
-            let member = self.streams.at_mut(member);
-            member.capture = None;
-            member.terminals.clear();
-        }
-        if let Some(check) = &mut self.hazards {
-            check.forget_capture(id);
-        }
+        let Some(capture) = self.close_capture(id) else { return refuse(KIND, ILLEGAL_STATE, "") };
         let graph = capture.graph;
         if capture.invalid {
             self.captures.graphs.remove(&graph);
@@ -330,6 +322,30 @@ impl State {
             return refuse(KIND, Code::ERROR_STREAM_CAPTURE_UNJOINED, format!("work of {stream} was not joined"));
         }
         Ok(Graph(graph))
+    }
+
+    /// All streams of a capture stop capturing.
+    fn close_capture(&mut self, id: u64) -> Option<CaptureState> {
+        let capture = self.captures.active.remove(&id)?;
+        for &member in &capture.streams {
+            let member = self.streams.at_mut(member);
+            member.capture = None;
+            member.terminals.clear();
+        }
+        if let Some(check) = &mut self.hazards {
+            check.forget_capture(id);
+        }
+        Some(capture)
+    }
+
+    /// The stream is about to go: a capture that began on it can never end, and any other is invalid.
+    pub fn abandon_capture_of(&mut self, stream: usize) {
+        let Some((id, capture)) = self.capture_of(stream) else { return };
+        if capture.origin != stream {
+            self.invalidate(id);
+        } else if let Some(capture) = self.close_capture(id) {
+            self.captures.graphs.remove(&capture.graph);
+        }
     }
 
     /// A stream of the capture with work that the origin does not wait for.

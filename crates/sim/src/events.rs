@@ -109,9 +109,7 @@ impl Order for Sim {
             if stream.raw == 0 {
                 return refuse(KIND, Code::ERROR_INVALID_HANDLE, "the default stream stays");
             }
-            if state.streams.at(index).capture.is_some() {
-                state.invalidate_capture_of(index);
-            }
+            state.abandon_capture_of(index);
             state.streams.at_mut(index).alive = false;
             Ok(())
         })
@@ -121,10 +119,7 @@ impl Order for Sim {
         const KIND: CallKind = CallKind::StreamSynchronize;
         self.call(KIND, 0, 0, |state| {
             let index = state.streams.find(stream, KIND)?;
-            if state.streams.at(index).capture.is_some() {
-                if !state.capture_checks {
-                    return Ok(());
-                }
+            if state.streams.at(index).capture.is_some() && state.capture_checks {
                 state.invalidate_capture_of(index);
                 return refuse(KIND, Code::ERROR_STREAM_CAPTURE_UNSUPPORTED, format!("{stream} is capturing"));
             }
@@ -293,15 +288,15 @@ impl State {
         state.passed = state.passed.max(work);
     }
 
-    /// The host waits until all work of the stream is done.
+    /// The host waits until all work that the stream had outside of a capture is done.
     pub fn finish_stream(&mut self, index: usize) {
         let state = self.streams.at(index);
-        if state.capture.is_none() {
-            let (recorded, work, busy_until) = (state.recorded, state.work, state.busy_until);
-            self.complete_up_to(index, recorded, work, busy_until);
-            if let Some(clocks) = &mut self.clocks {
-                clocks.host_joins_stream(index);
-            }
+        let (recorded, work, busy_until, capturing) =
+            (state.recorded, state.work, state.busy_until, state.capture.is_some());
+        self.complete_up_to(index, recorded, work, busy_until);
+        // Captured work has not run, so the host knows nothing of it.
+        if !capturing && let Some(clocks) = &mut self.clocks {
+            clocks.host_joins_stream(index);
         }
     }
 

@@ -8,7 +8,8 @@
 //! - Events complete when recorded, when a test says so ([`Sim::advance`]), or by a clock ([`EventMode`]).
 //! - [`Sim::take_log`] lists the memory calls; [`Sim::driver_time_us`] is what they cost by a table ([`CostTable`]).
 //! - [`Sim::fail`] makes any call fail with any code.
-//! - [`Sim::launch`] checks that a kernel's addresses are mapped and accessible.
+//! - [`Sim::launch`] checks that a kernel's addresses are mapped and accessible and, with [`SimConfig::hazards`], that
+//!   its uses of memory are ordered ([`Sim::hazards`]); [`Sim::read`] shows the bytes with [`SimConfig::backing`].
 //!
 //! ```
 //! use millpond_driver::{Bytes, Device, Memory, Order, Stream};

@@ -163,6 +163,44 @@ mod tests {
     }
 
     #[test]
+    fn the_share_of_others_can_grow_beyond_what_is_left() {
+        let sim = Sim::new(SimConfig::with_capacity(Bytes(10 * G)));
+        sim.mem_alloc(D, 6 * G).unwrap();
+        sim.set_others(D, Bytes(7 * G));
+        assert_eq!(sim.mem_info(D), Ok((0, 10 * G)));
+        assert_eq!(code(sim.mem_alloc(D, 1)), Code::ERROR_OUT_OF_MEMORY);
+        sim.set_others(D, Bytes(0));
+        sim.mem_alloc(D, 4 * G).unwrap();
+    }
+
+    #[test]
+    fn recorded_placement_follows_a_snapshots_segment_events() {
+        use crate::config::{Placement, RecordedRange};
+        use millpond_driver::Virtual;
+        let recorded = [(0x7f00_0000_0000, 20), (0x7f00_0200_0200, 2), (0x7e00_0000_0000, 20)];
+        let ranges = recorded.map(|(addr, mib)| RecordedRange { addr, size: Bytes(mib << 20) });
+        let config = SimConfig { placement: Placement::Recorded(ranges.to_vec()), ..SimConfig::default() };
+        let sim = Sim::new(config);
+        assert_eq!(sim.mem_alloc(D, 20 << 20), Ok(0x7f00_0000_0000));
+        assert_eq!(sim.mem_address_reserve(20 << 20, 0, 0), Ok(0x7e00_0000_0000));
+        let reserved = sim.mem_address_reserve(2 << 20, 0, 0).unwrap();
+        assert_eq!(reserved, 0x2000_0000_0000, "a reservation must be aligned");
+        assert_eq!(sim.mem_alloc(D, 2 << 20), Ok(0x7f00_0200_0200));
+        assert_eq!(sim.mem_alloc(D, 2 << 20), Ok(reserved + G));
+        sim.place_next(0x6000_0000_0000);
+        assert_eq!(sim.mem_alloc(D, 20 << 20), Ok(0x6000_0000_0000));
+    }
+
+    #[test]
+    fn a_clock_at_its_end_stays_there() {
+        use millpond_driver::Status;
+        let sim = Sim::new(SimConfig::default());
+        sim.advance_clock(u64::MAX);
+        sim.mem_alloc(D, 1).unwrap();
+        assert_eq!(sim.now_us(), u64::MAX / 1000);
+    }
+
+    #[test]
     fn bad_arguments_are_errors_with_cudas_codes() {
         let sim = Sim::new(SimConfig::with_capacity(Bytes(10 * G)));
         assert_eq!(code(sim.mem_alloc(D, 0)), Code::ERROR_INVALID_VALUE);

@@ -27,14 +27,14 @@ impl Meter {
     pub fn count(&mut self, kind: CallKind) {
         self.counts[kind as usize] += 1;
         self.total += 1;
-        self.now += self.fixed[kind as usize];
+        self.now = self.now.saturating_add(self.fixed[kind as usize]);
     }
 
     /// Adds what the call costs by the handles, bytes and live ranges that it touched.
     pub fn charge(&mut self, kind: CallKind, handles: u64, bytes: u64, live: u64) {
         let ns = self.cost.call(kind).variable_ns(handles, bytes, live);
-        self.extra[kind as usize] += ns;
-        self.now += ns;
+        self.extra[kind as usize] = self.extra[kind as usize].saturating_add(ns);
+        self.now = self.now.saturating_add(ns);
     }
 
     pub fn cost(&self) -> &CostTable {
@@ -46,6 +46,6 @@ impl Meter {
     }
 
     pub fn time_ns(&self, kind: CallKind) -> u64 {
-        self.counts[kind as usize] * self.fixed[kind as usize] + self.extra[kind as usize]
+        self.counts[kind as usize].saturating_mul(self.fixed[kind as usize]).saturating_add(self.extra[kind as usize])
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millpond_driver::{Code, Device, DriverError, Result};
+use millpond_driver::{Bytes, Code, Device, DriverError, Result};
 
 use crate::address_space::AddressSpace;
 use crate::calls::CallKind;
@@ -176,7 +176,7 @@ impl Sim {
     /// What all calls so far cost by the cost table, microseconds.
     pub fn driver_time_us(&self) -> u64 {
         let state = self.lock();
-        CallKind::ALL.into_iter().map(|kind| state.meter.time_ns(kind)).sum::<u64>() / 1000
+        CallKind::ALL.into_iter().fold(0u64, |sum, kind| sum.saturating_add(state.meter.time_ns(kind))) / 1000
     }
 
     /// What the calls of each kind cost by the cost table, microseconds; kinds that were never called are left out.
@@ -194,6 +194,13 @@ impl Sim {
     /// The most memory of `device` that this process held at any time, bytes; 0 for a device that is not there.
     pub fn peak_use(&self, device: Device) -> u64 {
         self.lock().physical.device(device).map_or(0, |room| room.peak)
+    }
+
+    /// Changes the share of `device` that other processes use; what this process holds stays.
+    pub fn set_others(&self, device: Device, others: Bytes) {
+        if let Some(room) = self.lock().physical.device(device) {
+            room.others = others.0;
+        }
     }
 
     /// Makes the next allocation or reservation start at `addr`, if that place is free then.

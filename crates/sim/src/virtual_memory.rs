@@ -108,7 +108,7 @@ impl State {
             return refuse(KIND, INVALID, format!("the alignment {align} is not a power of two"));
         }
         self.meter.charge(KIND, 1, bytes, self.maps.granted.len() as u64);
-        let Some(addr) = self.space.take(bytes, align, hint) else {
+        let Some(addr) = self.space.take(bytes, align.max(GRANULE), hint) else {
             return refuse(
                 KIND,
                 Code::ERROR_OUT_OF_MEMORY,

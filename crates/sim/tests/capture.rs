@@ -288,3 +288,30 @@ fn recordings_inside_of_a_capture_are_not_pending_events() {
     order(&sim, 3, 4).unwrap();
     assert_eq!(sim.pending_events(), 1);
 }
+
+#[test]
+fn destroying_a_stream_ends_the_capture_that_began_on_it_and_invalidates_others() {
+    let sim = sim();
+    begin(&sim, 1);
+    order(&sim, 1, 2).unwrap();
+    sim.stream_destroy(stream(2)).unwrap();
+    assert_eq!(status(&sim, 1), CaptureStatus::Invalidated);
+    order(&sim, 3, 4).unwrap();
+    begin(&sim, 3);
+    order(&sim, 3, 4).unwrap();
+    sim.stream_destroy(stream(1)).unwrap();
+    sim.stream_destroy(stream(3)).unwrap();
+    assert_eq!(status(&sim, 4), CaptureStatus::None);
+    sim.mem_alloc(D, 1).unwrap();
+}
+
+#[test]
+fn events_from_before_a_capture_complete_when_the_stream_is_synchronised_without_checks() {
+    let manual = SimConfig { events: millpond_sim::EventMode::Manual, capture_checks: false, ..SimConfig::default() };
+    let sim = Sim::new(manual);
+    let event = sim.event_create(D).unwrap();
+    sim.event_record(event, stream(1)).unwrap();
+    begin(&sim, 1);
+    sim.stream_synchronize(stream(1)).unwrap();
+    assert_eq!(sim.event_query(event), Ok(true));
+}

@@ -227,10 +227,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+type Cell = Option<(usize, usize)>;
+
 /// A flat list of granules for each reservation, each with the mapping that covers it.
 #[derive(Default)]
 struct Model {
-    reservations: Vec<(u64, Vec<Option<(usize, usize)>>)>,
+    /// Address, and for each granule the mapping and its handle.
+    reservations: Vec<(u64, Vec<Cell>)>,
     /// Granules, references, mappings.
     handles: Vec<(u64, u32, u32)>,
     mappings: usize,
