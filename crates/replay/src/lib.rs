@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Requests → an allocator on a simulated device → a ledger.
+//!
+//! A [`Workload`] is what a program asked of its allocator. A [`Runner`] puts its requests to a fresh allocator on a
+//! simulated [`Machine`], one by one, as the process that made the golden recordings did. [`parity`] holds every decision
+//! against such a recording.
+//!
+//! ```
+//! use millpond_replay::{Machine, Op, Outcome, Runner, Setup};
+//!
+//! let machine = Machine::new(&Setup::default())?;
+//! let mut runner = Runner::new(&machine);
+//! let outcome = runner.step(&Op::Alloc { id: 0, size: 1 << 20, stream: 0, pool: None })?;
+//! assert!(matches!(outcome, Outcome::Allocated(_)));
+//! assert_eq!(machine.allocator().stats().all(millpond::Metric::ReservedBytes).current, 2 << 20);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod ids;
+mod machine;
+mod runner;
+
+pub mod parity;
+pub mod snapshot;
+pub mod workload;
+
+pub use machine::{Machine, Setup};
+pub use runner::{Failure, Outcome, RunError, Runner};
+pub use workload::{Launch, Op, Workload, WorkloadError};

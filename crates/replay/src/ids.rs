@@ -1,0 +1,118 @@
+//! What became of the allocations of a workload, by id.
+
+use rustc_hash::FxHashMap;
+
+/// What an id stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It was never allocated.
+    Unknown,
+    /// Its allocation failed.
+    Failed,
+    /// It was freed.
+    Freed,
+    /// It lives at an address; 0 for an allocation of 0 bytes.
+    Live(u64),
+}
+
+/// The states of all ids. Small ids, which are what programs that count have, are found by index.
+///
+/// A state is one word: an address, or one of three small numbers that no address is, plus one for the null address.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    dense: Vec<u64>,
+    sparse: FxHashMap<u64, u64>,
+}
+
+const UNKNOWN: u64 = 0;
+const FAILED: u64 = 1;
+const FREED: u64 = 2;
+const NULL: u64 = 3;
+
+impl Ids {
+    /// The table grows at most to this many times the ids seen so far, so that sparse ids do not fill the memory.
+    const SLACK: usize = 4;
+    const ALWAYS_DENSE: usize = 1 << 12;
+
+    #[inline]
+    pub fn get(&self, id: u64) -> State {
+        let word = match self.dense.get(id as usize) {
+            Some(&word) if id < usize::MAX as u64 => word,
+            _ => self.sparse.get(&id).copied().unwrap_or(UNKNOWN),
+        };
+        match word {
+            UNKNOWN => State::Unknown,
+            FAILED => State::Failed,
+            FREED => State::Freed,
+            NULL => State::Live(0),
+            addr => State::Live(addr),
+        }
+    }
+
+    #[inline]
+    pub fn set(&mut self, id: u64, state: State) {
+        let word = match state {
+            State::Unknown => UNKNOWN,
+            State::Failed => FAILED,
+            State::Freed => FREED,
+            State::Live(0) => NULL,
+            State::Live(addr) => addr,
+        };
+        match self.dense.get_mut(id as usize) {
+            Some(place) => *place = word,
+            None => self.set_new(id, word),
+        }
+    }
+
+    fn set_new(&mut self, id: u64, word: u64) {
+        let bound = (self.dense.len() * Self::SLACK).max(Self::ALWAYS_DENSE) as u64;
+        if id >= bound {
+            self.sparse.insert(id, word);
+            return;
+        }
+        let old = self.dense.len();
+        self.dense.resize(((id as usize + 1).max(old * 2)).min(bound as usize), UNKNOWN);
+        let new = self.dense.len() as u64;
+        // What was sparse and is covered now moves.
+        if !self.sparse.is_empty() {
+            let moved: Vec<u64> = self.sparse.keys().copied().filter(|&id| id < new).collect();
+            for id in moved {
+                if let Some(word) = self.sparse.remove(&id) {
+                    self.dense[id as usize] = word;
+                }
+            }
+        }
+        self.dense[id as usize] = word;
+    }
+
+    /// The live allocations: id and address.
+    pub fn live(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let dense = self.dense.iter().enumerate().map(|(id, &word)| (id as u64, word));
+        let all = dense.chain(self.sparse.iter().map(|(&id, &word)| (id, word)));
+        all.filter(|&(_, word)| word > FREED).map(|(id, word)| (id, if word == NULL { 0 } else { word }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_may_be_dense_or_sparse_and_keep_their_states() {
+        let mut ids = Ids::default();
+        let all: Vec<u64> = (0..10_000).chain([u64::MAX, u64::MAX - 1, 1 << 40, 20_000, 70_000]).rev().collect();
+        for &id in &all {
+            ids.set(id, State::Live(id.wrapping_mul(8) + 512));
+        }
+        for &id in &all {
+            assert_eq!(ids.get(id), State::Live(id.wrapping_mul(8) + 512), "{id}");
+        }
+        assert_eq!(ids.get(15_000), State::Unknown);
+        ids.set(3, State::Live(0));
+        ids.set(4, State::Freed);
+        ids.set(5, State::Failed);
+        assert_eq!((ids.get(3), ids.get(4), ids.get(5)), (State::Live(0), State::Freed, State::Failed));
+        assert_eq!(ids.live().count(), all.len() - 2);
+        assert!(ids.dense.len() < 1 << 17);
+    }
+}

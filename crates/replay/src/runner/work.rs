@@ -1,0 +1,66 @@
+//! Work on streams and the order between them.
+
+use millpond_driver::{Memory, Order, Result, Stream};
+
+use super::{Nonsense, Outcome, Runner, Step, done};
+use crate::workload::Launch;
+
+impl Runner<'_> {
+    /// Stream `b` waits for what stream `a` has so far. The event is the program's own and gone at once, as a program's
+    /// temporary is; the wait stays.
+    pub(super) fn fork_join(&mut self, a: u32, b: u32) -> Result<()> {
+        let (a, b, sim) = (self.stream(a), self.stream(b), self.sim());
+        let event = sim.event_create(self.device)?;
+        self.count_record(a);
+        let ordered = sim.event_record(event, a).and_then(|()| sim.stream_wait_event(b, event));
+        sim.event_destroy(event)?;
+        ordered
+    }
+
+    pub(super) fn event_record(&mut self, event: u32, stream: u32) -> Result<()> {
+        let stream = self.stream(stream);
+        let event = match self.waits.named(event) {
+            Some(event) => event,
+            None => {
+                let made = self.sim().event_create(self.device)?;
+                self.waits.name(event, made);
+                made
+            }
+        };
+        self.count_record(stream);
+        self.sim().event_record(event, stream)
+    }
+
+    pub(super) fn event_wait(&mut self, event: u32, stream: u32) -> Step {
+        let event = self.waits.named(event).ok_or(Nonsense::UnknownEvent { event })?;
+        Ok(done(self.sim().stream_wait_event(self.stream(stream), event)))
+    }
+
+    /// An event recorded in a capture is a mark in the graph, not an event of the device; it counts as a call all the same.
+    pub(super) fn count_record(&mut self, _stream: Stream) {
+        self.own.event_records += 1;
+    }
+
+    /// A fill of a whole allocation.
+    pub(super) fn work(&mut self, id: u64, stream: u32) -> Step {
+        let Some((addr, bytes)) = self.range(id)? else { return Ok(Outcome::Done) };
+        Ok(done(self.sim().memset_async(addr, 0, bytes, self.stream(stream))))
+    }
+
+    pub(super) fn launch(&mut self, launch: &Launch) -> Step {
+        let reads = self.ranges(&launch.reads)?;
+        let writes = self.ranges(&launch.writes)?;
+        let stream = self.stream(launch.stream);
+        Ok(done(self.sim().launch_as(&launch.label, stream, launch.us, &reads, &writes)))
+    }
+
+    /// (address, bytes) of an allocation; `None` if there is no memory behind it.
+    fn range(&self, id: u64) -> std::result::Result<Option<(u64, u64)>, Nonsense> {
+        let Some(addr) = self.address(id)?.filter(|&addr| addr != 0) else { return Ok(None) };
+        Ok(self.owner(id).size_of(addr).map(|(requested, _)| (addr, requested)))
+    }
+
+    fn ranges(&self, ids: &[u64]) -> std::result::Result<Vec<(u64, u64)>, Nonsense> {
+        ids.iter().filter_map(|&id| self.range(id).transpose()).collect()
+    }
+}

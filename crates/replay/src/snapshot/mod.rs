@@ -1,0 +1,125 @@
+//! Replaying a PyTorch snapshot: the program's own requests, from the state in which its trace began.
+//!
+//! The start state is the final segments with the trace taken back. Under the recorded settings it is taken up whole, free
+//! blocks included, with recorded placement, and every recorded decision is held against ours: that is the trust figure of
+//! everything said after it. Under other settings the blocks in use are placed anew, in the order of their addresses.
+
+mod requests;
+mod run;
+mod state;
+
+pub use requests::{NewMemory, Recorded, Request, requests};
+pub use run::{Conditions, SnapshotRun, Trust, trust};
+pub use state::{Bases, InUse, State};
+
+use millpond::config::{ConfigError, Settings};
+use millpond_driver::Bytes;
+use millpond_snapshot::{Action, Snapshot};
+
+/// One device of a snapshot, ready to be replayed.
+#[derive(Clone, Debug)]
+pub struct Recording<'s> {
+    /// The file.
+    pub snapshot: &'s Snapshot,
+    /// Which device of it.
+    pub device: usize,
+    /// The settings it was recorded under, as far as the file says.
+    pub settings: Settings,
+    /// The state when the trace began.
+    pub start: State,
+    /// The requests of the trace.
+    pub requests: Vec<Recorded>,
+    /// Bytes held from the driver at the first OOM, and bytes free on the device then.
+    pub first_oom: Option<OomAccount>,
+}
+
+/// The account at an OOM, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OomAccount {
+    /// The index of the entry in the trace.
+    pub entry: usize,
+    /// Held from the driver.
+    pub reserved: u64,
+    /// Free on the device.
+    pub device_free: u64,
+    /// Rounded bytes of the request.
+    pub request: u64,
+}
+
+/// A device index that the file does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the file has no device {device}; it has {}", match .known.as_slice() { [] => "none".to_owned(), known => known.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") })]
+pub struct NoDevice {
+    /// What was asked for.
+    pub device: usize,
+    /// The devices of the file.
+    pub known: Vec<usize>,
+}
+
+/// The devices of which a snapshot holds segments or a trace.
+pub fn devices(snapshot: &Snapshot) -> Vec<usize> {
+    let traced = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty()).map(|(device, _)| device);
+    let held = snapshot.segments.iter().filter_map(|segment| usize::try_from(segment.device).ok());
+    let mut devices: Vec<usize> = traced.chain(held).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+impl<'s> Recording<'s> {
+    /// Reads the start state and the requests of one device.
+    ///
+    /// # Errors
+    /// [`NoDevice`].
+    pub fn new(snapshot: &'s Snapshot, device: usize) -> Result<Self, NoDevice> {
+        let known = devices(snapshot);
+        if !known.contains(&device) {
+            return Err(NoDevice { device, known });
+        }
+        let settings = recorded_settings(snapshot);
+        let trace = snapshot.trace(device);
+        let start = State::last(snapshot, device, &settings).rewind(trace);
+        let mut reserved = start.reserved();
+        let mut first_oom = None;
+        for (index, entry) in trace.iter().enumerate() {
+            match entry.action {
+                Action::SegmentAlloc | Action::SegmentMap => reserved += entry.size,
+                Action::SegmentFree | Action::SegmentUnmap => reserved = reserved.saturating_sub(entry.size),
+                Action::Oom if first_oom.is_none() => {
+                    first_oom = Some(OomAccount { entry: index, reserved, device_free: entry.addr, request: entry.size });
+                }
+                _ => {}
+            }
+        }
+        Ok(Recording { snapshot, device, settings, start, requests: requests(trace), first_oom })
+    }
+
+    /// The device's memory as far as the file tells: what was held and what was free at the first OOM, which leaves out what
+    /// others used; 80 GiB without an OOM.
+    pub fn capacity(&self) -> Bytes {
+        Bytes(self.first_oom.map_or(80 << 30, |oom| oom.reserved + oom.device_free))
+    }
+}
+
+/// The settings of a snapshot: its settings string where it is understood, and the figures beside it.
+fn recorded_settings(snapshot: &Snapshot) -> Settings {
+    let dict = &snapshot.settings;
+    let from_text: Result<_, ConfigError> = Settings::parse(dict.conf.as_deref().unwrap_or_default());
+    let mut settings = from_text.map(|(settings, _)| settings).unwrap_or_default();
+    if let Some(bytes) = dict.max_split_size {
+        // −1 is unlimited, as a number of 64 bits is.
+        settings.max_split_size = bytes as u64;
+    }
+    if let Some(threshold) = dict.garbage_collection_threshold {
+        settings.garbage_collection_threshold = threshold;
+    }
+    if let Some(expandable) = dict.expandable_segments {
+        settings.expandable_segments = expandable;
+    } else if dict.conf.is_none() {
+        settings.expandable_segments = snapshot.segments.iter().any(|segment| segment.is_expandable);
+    }
+    for (entry, &(_, divisions)) in settings.roundup_power2_divisions.iter_mut().zip(&dict.roundup_power2_divisions) {
+        *entry = divisions;
+    }
+    settings
+}

@@ -1,0 +1,70 @@
+//! Plain, gzip and zstd files behind one face, with a bound on how much a packed one may become.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// What an unpacked file may always have, bytes: a tiny file may be packed better than any bound.
+const ALWAYS: u64 = 1 << 20;
+
+/// Counts what was read of the packed file.
+struct Counted<R> {
+    inner: R,
+    read: std::rc::Rc<std::cell::Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.read.set(self.read.get() + n as u64);
+        Ok(n)
+    }
+}
+
+/// A file as it was before it was packed.
+pub struct Unpacked<'a> {
+    inner: Box<dyn Read + 'a>,
+    packed: std::rc::Rc<std::cell::Cell<u64>>,
+    unpacked: u64,
+    factor: Option<u64>,
+}
+
+/// The message of the error that says that a file unpacks to too much.
+#[derive(Debug, thiserror::Error)]
+#[error("unpacks beyond {0} times its packed size")]
+pub(super) struct TooMuch(pub u64);
+
+impl<'a> Unpacked<'a> {
+    /// Unpacks `source` if its first bytes are those of gzip or zstd. More than `factor` times what was read of it (and more
+    /// than 1 MiB) is an error; `None` sets no bound.
+    ///
+    /// # Errors
+    /// The source's own.
+    pub fn new(source: impl Read + 'a, factor: Option<u64>) -> io::Result<Self> {
+        let packed = std::rc::Rc::<std::cell::Cell<u64>>::default();
+        let mut source = BufReader::with_capacity(1 << 16, Counted { inner: source, read: packed.clone() });
+        let inner: Box<dyn Read + 'a> = match source.fill_buf()? {
+            [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
+            _ => return Ok(Unpacked { inner: Box::new(source), packed, unpacked: 0, factor: None }),
+        };
+        Ok(Unpacked { inner, packed, unpacked: 0, factor })
+    }
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.unpacked += n as u64;
+        match self.factor {
+            Some(factor) if self.unpacked > self.packed.get().saturating_mul(factor).max(ALWAYS) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, TooMuch(factor)))
+            }
+            _ => Ok(n),
+        }
+    }
+}
+
+impl std::fmt::Debug for Unpacked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unpacked").field("unpacked", &self.unpacked).field("factor", &self.factor).finish_non_exhaustive()
+    }
+}
