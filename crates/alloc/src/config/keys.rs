@@ -13,34 +13,59 @@ pub enum Owner {
     Millpond,
 }
 
-/// A key of the settings string. The order is the one of the law's table (10.3), then Millpond's own.
+/// A key of the settings string; [`Key::about`] says what it does. The order is the one of the law's table (10.3), then
+/// Millpond's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each key says what it does in `Key::about`")]
 pub enum Key {
+    /// `large_segment_size_mb`.
     LargeSegmentSizeMb,
+    /// `max_split_size_mb`.
     MaxSplitSizeMb,
+    /// `max_non_split_rounding_mb`.
     MaxNonSplitRoundingMb,
+    /// `garbage_collection_threshold`.
     GarbageCollectionThreshold,
+    /// `roundup_power2_divisions`.
     RoundupPower2Divisions,
+    /// `expandable_segments`.
     ExpandableSegments,
+    /// `pinned_use_background_threads`.
     PinnedUseBackgroundThreads,
+    /// `pinned_max_round_threshold_mb`.
     PinnedMaxRoundThresholdMb,
+    /// `pinned_max_cached_size_mb`.
     PinnedMaxCachedSizeMb,
+    /// `backend`.
     Backend,
+    /// `release_lock_on_cudamalloc`.
     ReleaseLockOnCudamalloc,
+    /// `pinned_use_cuda_host_register`.
     PinnedUseCudaHostRegister,
+    /// `pinned_num_register_threads`.
     PinnedNumRegisterThreads,
+    /// `pinned_reserve_segment_size_mb`.
     PinnedReserveSegmentSizeMb,
+    /// `pinned_free_catch_all`.
     PinnedFreeCatchAll,
+    /// `graph_capture_record_stream_reuse`.
     GraphCaptureRecordStreamReuse,
+    /// `per_process_memory_fraction`.
     PerProcessMemoryFraction,
+    /// `throw_on_cudamalloc_oom`.
     ThrowOnCudamallocOom,
+    /// `expandable_segments_reserve`.
     ExpandableSegmentsReserve,
+    /// `expandable_segments_reserve_by_class`.
     ExpandableSegmentsReserveByClass,
+    /// `preset`.
     Preset,
+    /// `retry_after_sync`.
     RetryAfterSync,
+    /// `page_reuse`.
     PageReuse,
+    /// `page_size_mb`.
     PageSizeMb,
+    /// `pinned_size_classes`.
     PinnedSizeClasses,
 }
 
