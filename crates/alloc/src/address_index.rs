@@ -1,11 +1,11 @@
-//! From an address to its pool, without a lock.
+//! From an address to its pool and segment, without a lock.
 //!
 //! Driver memory comes in granules of 2 MiB, so a two-level table of granules answers with two loads. Segments that do not
 //! start and end on granules (custom allocators may return anything) are in an ordered map behind a lock, and their
 //! granules say so.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Granules are 2 MiB.
@@ -16,17 +16,35 @@ const TOP_BITS: u32 = 14;
 const TABLE_END: u64 = 1 << (GRANULE_BITS + LEAF_BITS + TOP_BITS);
 
 /// Nothing of ours lies in the granule.
-const VACANT: u32 = 0;
+const VACANT: u64 = 0;
 /// Look into the map.
-const SHARED: u32 = u32::MAX;
+const SHARED: u64 = u64::MAX;
 
-type Leaf = Box<[AtomicU32]>;
+type Leaf = Box<[AtomicU64]>;
 
-/// Which pool an address belongs to.
+/// Where an address belongs: the index of its pool, and of its segment there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub pool: u32,
+    pub segment: u32,
+}
+
+impl Place {
+    /// Neither [`VACANT`] nor [`SHARED`], for no index reaches `u32::MAX`.
+    fn packed(self) -> u64 {
+        (u64::from(self.pool) + 1) << 32 | u64::from(self.segment)
+    }
+
+    fn unpacked(packed: u64) -> Self {
+        Place { pool: (packed >> 32) as u32 - 1, segment: packed as u32 }
+    }
+}
+
+/// Which pool and segment an address belongs to.
 pub(crate) struct AddressIndex {
     top: Box<[OnceLock<Leaf>]>,
-    /// Base to (end, pool) of segments that do not fill granules.
-    odd: Mutex<BTreeMap<u64, (u64, u32)>>,
+    /// Base to (end, place) of segments that do not fill granules.
+    odd: Mutex<BTreeMap<u64, (u64, Place)>>,
 }
 
 impl Default for AddressIndex {
@@ -36,14 +54,14 @@ impl Default for AddressIndex {
 }
 
 impl AddressIndex {
-    fn granule(&self, addr: u64) -> Option<&AtomicU32> {
+    fn granule(&self, addr: u64) -> Option<&AtomicU64> {
         let leaf = self.top.get((addr >> (GRANULE_BITS + LEAF_BITS)) as usize)?.get()?;
         leaf.get((addr >> GRANULE_BITS) as usize & ((1 << LEAF_BITS) - 1))
     }
 
-    fn granule_or_new(&self, addr: u64) -> Option<&AtomicU32> {
+    fn granule_or_new(&self, addr: u64) -> Option<&AtomicU64> {
         let leaf = self.top.get((addr >> (GRANULE_BITS + LEAF_BITS)) as usize)?;
-        let leaf = leaf.get_or_init(|| std::iter::repeat_with(AtomicU32::default).take(1 << LEAF_BITS).collect());
+        let leaf = leaf.get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(1 << LEAF_BITS).collect());
         leaf.get((addr >> GRANULE_BITS) as usize & ((1 << LEAF_BITS) - 1))
     }
 
@@ -52,34 +70,34 @@ impl AddressIndex {
         ((base >> GRANULE_BITS)..end.div_ceil(1 << GRANULE_BITS)).map(|granule| granule << GRANULE_BITS)
     }
 
-    /// The pool of the segment that holds `addr`, if any.
+    /// The pool and segment that hold `addr`, if any.
     #[inline]
-    pub fn pool_of(&self, addr: u64) -> Option<u32> {
+    pub fn find(&self, addr: u64) -> Option<Place> {
         match self.granule(addr).map(|granule| granule.load(Acquire)) {
             Some(VACANT) => None,
-            Some(SHARED) => self.odd_pool_of(addr),
-            Some(pool) => Some(pool - 1),
-            None if addr >= TABLE_END => self.odd_pool_of(addr),
+            Some(SHARED) => self.find_odd(addr),
+            Some(packed) => Some(Place::unpacked(packed)),
+            None if addr >= TABLE_END => self.find_odd(addr),
             None => None,
         }
     }
 
     #[cold]
-    fn odd_pool_of(&self, addr: u64) -> Option<u32> {
+    fn find_odd(&self, addr: u64) -> Option<Place> {
         let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, &(end, pool)) = odd.range(..=addr).next_back()?;
-        (addr < end).then_some(pool)
+        let (_, &(end, place)) = odd.range(..=addr).next_back()?;
+        (addr < end).then_some(place)
     }
 
-    /// Records that [base, base+size) belongs to `pool`.
-    pub fn insert(&self, base: u64, size: u64, pool: u32) {
+    /// Records where [base, base+size) belongs.
+    pub fn insert(&self, base: u64, size: u64, place: Place) {
         const MASK: u64 = (1 << GRANULE_BITS) - 1;
         let whole = base & MASK == 0 && size & MASK == 0 && base.saturating_add(size) <= TABLE_END;
         let granules = || Self::granules(base, size).filter_map(|addr| self.granule_or_new(addr));
         if whole && granules().all(|granule| granule.load(Acquire) == VACANT) {
-            granules().for_each(|granule| granule.store(pool + 1, Release));
+            granules().for_each(|granule| granule.store(place.packed(), Release));
         } else {
-            self.odd.lock().unwrap_or_else(PoisonError::into_inner).insert(base, (base.saturating_add(size), pool));
+            self.odd.lock().unwrap_or_else(PoisonError::into_inner).insert(base, (base.saturating_add(size), place));
             granules().for_each(|granule| granule.store(SHARED, Release));
         }
     }
@@ -107,43 +125,47 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn place(pool: u32) -> Place {
+        Place { pool, segment: pool * 10 }
+    }
+
     #[test]
     fn whole_granules_are_found_to_the_last_byte() {
         let index = AddressIndex::default();
-        index.insert(0x2000_0000_0000, 20 * MIB, 7);
+        index.insert(0x2000_0000_0000, 20 * MIB, place(7));
         for (addr, pool) in [
             (0x1fff_ffff_ffff, None),
             (0x2000_0000_0000, Some(7)),
             (0x2000_0000_0000 + 20 * MIB - 1, Some(7)),
             (0x2000_0000_0000 + 20 * MIB, None),
         ] {
-            assert_eq!(index.pool_of(addr), pool, "{addr:#x}");
+            assert_eq!(index.find(addr), pool.map(place), "{addr:#x}");
         }
         index.remove(0x2000_0000_0000, 20 * MIB);
-        assert_eq!(index.pool_of(0x2000_0000_0000), None);
+        assert_eq!(index.find(0x2000_0000_0000), None);
     }
 
     #[test]
     fn odd_segments_share_a_granule_with_any_other() {
         let index = AddressIndex::default();
-        index.insert(0x1000, 2 * MIB, 1);
-        index.insert(0x1000 + 2 * MIB, 4096, 2);
-        index.insert(4 * MIB, 2 * MIB, 3);
-        assert_eq!(index.pool_of(0xfff), None);
-        assert_eq!(index.pool_of(0x1000), Some(1));
-        assert_eq!(index.pool_of(0x1000 + 2 * MIB), Some(2));
-        assert_eq!(index.pool_of(0x2000 + 2 * MIB), None);
-        assert_eq!(index.pool_of(4 * MIB), Some(3));
+        index.insert(0x1000, 2 * MIB, place(1));
+        index.insert(0x1000 + 2 * MIB, 4096, place(2));
+        index.insert(4 * MIB, 2 * MIB, place(3));
+        assert_eq!(index.find(0xfff), None);
+        assert_eq!(index.find(0x1000), Some(place(1)));
+        assert_eq!(index.find(0x1000 + 2 * MIB), Some(place(2)));
+        assert_eq!(index.find(0x2000 + 2 * MIB), None);
+        assert_eq!(index.find(4 * MIB), Some(place(3)));
         index.remove(0x1000, 2 * MIB);
-        index.insert(0, 2 * MIB, 4);
-        assert_eq!(index.pool_of(0x1000), Some(4), "a granule that was shared is still right");
+        index.insert(0, 2 * MIB, place(4));
+        assert_eq!(index.find(0x1000), Some(place(4)), "a granule that was shared is still right");
     }
 
     #[test]
     fn addresses_beyond_the_table_are_found_too() {
         let index = AddressIndex::default();
-        index.insert(0xffff_8000_0000_0000, 2 * MIB, 5);
-        assert_eq!(index.pool_of(0xffff_8000_0000_0000 + MIB), Some(5));
-        assert_eq!(index.pool_of(u64::MAX), None);
+        index.insert(0xffff_8000_0000_0000, 2 * MIB, place(5));
+        assert_eq!(index.find(0xffff_8000_0000_0000 + MIB), Some(place(5)));
+        assert_eq!(index.find(u64::MAX), None);
     }
 }

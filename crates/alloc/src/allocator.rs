@@ -150,9 +150,10 @@ impl Allocator {
     pub fn free(&self, addr: u64, caller: &Caller<'_>) -> Result<()> {
         let core = &*self.core;
         let stack = core.stack(caller, Level::All);
-        let Some(index) = core.index.pool_of(addr) else { return self.free_unknown(addr) };
+        let Some(place) = core.index.find(addr) else { return self.free_unknown(addr) };
+        let index = place.pool;
         let mut pool = core.pools[index as usize].lock();
-        let Some(block) = pool.live.remove(&addr) else {
+        let Some(block) = pool.take_live(place.segment, addr) else {
             drop(pool);
             return self.free_unknown(addr);
         };
@@ -218,9 +219,8 @@ impl Allocator {
     /// # Errors
     /// [`Error::CaptureInvalidated`].
     pub fn record_stream(&self, addr: u64, stream: Stream, caller: &Caller<'_>) -> Result<bool> {
-        let Some(index) = self.core.index.pool_of(addr) else { return Ok(false) };
         let mut held = self.core.hold();
-        let Some(&block) = held.pools[index as usize].live.get(&addr) else { return Ok(false) };
+        let Some((index, block)) = held.live_at(addr) else { return Ok(false) };
         let in_capture = held.in_capture(caller)?;
         held.record_stream(index, block, stream, in_capture);
         Ok(true)
@@ -310,7 +310,7 @@ impl Allocator {
         let mut counters: Vec<_> = held.pools.iter_mut().map(|pool| (pool.key.class, &mut pool.counters)).collect();
         held.ladder.peaks.reset_peaks(&mut counters);
         for stat in held.ladder.by_private_pool.values_mut().flatten() {
-            stat.peak = stat.current;
+            stat.reset_peak();
         }
     }
 
@@ -340,10 +340,9 @@ impl Allocator {
     /// # Errors
     /// [`Error::Expandable`], [`Error::UnknownAddress`].
     pub fn base_allocation(&self, addr: u64) -> Result<(u64, u64)> {
-        let unknown = Error::UnknownAddress { addr };
-        let Some(index) = self.core.index.pool_of(addr) else { return Err(unknown) };
-        let pool = self.core.pools[index as usize].lock();
-        let Some(&block) = pool.live.get(&addr) else { return Err(unknown) };
+        let place = self.core.index.find(addr).ok_or(Error::UnknownAddress { addr })?;
+        let pool = self.core.pools[place.pool as usize].lock();
+        let block = pool.live_at(place.segment, addr).ok_or(Error::UnknownAddress { addr })?;
         let segment = pool.segment(block);
         match segment.source {
             Source::Expandable(_) => Err(Error::Expandable { addr }),
@@ -353,9 +352,9 @@ impl Allocator {
 
     /// (requested, rounded) bytes of the live block at `addr`.
     pub fn size_of(&self, addr: u64) -> Option<(u64, u64)> {
-        let index = self.core.index.pool_of(addr)?;
-        let pool = self.core.pools[index as usize].lock();
-        let block = &pool.blocks[*pool.live.get(&addr)?];
+        let place = self.core.index.find(addr)?;
+        let pool = self.core.pools[place.pool as usize].lock();
+        let block = &pool.blocks[pool.live_at(place.segment, addr)?];
         Some((block.requested, block.size))
     }
 
@@ -510,10 +509,9 @@ impl Allocator {
     /// # Errors
     /// [`Error::UnknownAddress`].
     pub fn annotate(&self, addr: u64, text: &str, caller: &Caller<'_>) -> Result<()> {
-        let unknown = Error::UnknownAddress { addr };
-        let Some(index) = self.core.index.pool_of(addr) else { return Err(unknown) };
-        let pool = self.core.pools[index as usize].lock();
-        let Some(&block) = pool.live.get(&addr) else { return Err(unknown) };
+        let place = self.core.index.find(addr).ok_or(Error::UnknownAddress { addr })?;
+        let pool = self.core.pools[place.pool as usize].lock();
+        let block = pool.live_at(place.segment, addr).ok_or(Error::UnknownAddress { addr })?;
         let text: Arc<str> = text.into();
         let caller = Caller { metadata: Some(&text), ..*caller };
         let happened = Happened::new(Action::Annotate, addr, pool.blocks[block].requested, pool.key);
@@ -523,9 +521,9 @@ impl Allocator {
 
     /// The stack that allocated the live block at `addr`, if it was recorded (R9.23).
     pub fn allocation_stack(&self, addr: u64) -> Option<crate::caller::Stack> {
-        let index = self.core.index.pool_of(addr)?;
-        let pool = self.core.pools[index as usize].lock();
-        pool.stacks.get(pool.live.get(&addr)?).cloned()
+        let place = self.core.index.find(addr)?;
+        let pool = self.core.pools[place.pool as usize].lock();
+        pool.stacks.get(&pool.live_at(place.segment, addr)?).cloned()
     }
 
     /// Takes the last error that a dropped [`crate::Buffer`] could not return.

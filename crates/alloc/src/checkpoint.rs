@@ -110,9 +110,11 @@ impl Allocator {
         held.check_fit(checkpoint, &indices)?;
         let mut restored = Restored::default();
         for &index in &indices {
-            let mut live: Vec<(u64, BlockId)> = held.pools[index as usize].live.drain().collect();
+            let mut live: Vec<(u64, BlockId)> =
+                held.pools[index as usize].live().map(|(block, live)| (live.addr, block)).collect();
             live.sort_unstable();
             for (addr, block) in live {
+                held.pools[index as usize].forget_live(block);
                 held.take_uses(index, block);
                 held.emit_block(Action::FreeRequested, index, block, caller);
                 held.pools[index as usize].retire(block);
@@ -221,7 +223,7 @@ impl Held<'_> {
                 live.push(addr);
                 continue;
             }
-            self.pools[index as usize].live.remove(&addr);
+            self.pools[index as usize].forget_live(taken);
             self.take_uses(index, taken);
             self.emit_block(Action::FreeRequested, index, taken, caller);
             self.pools[index as usize].retire(taken);

@@ -304,6 +304,12 @@ impl<'a> Held<'a> {
         core.journal.deliver();
     }
 
+    /// The pool and block of the live block at `addr`.
+    pub fn live_at(&self, addr: u64) -> Option<(u32, u32)> {
+        let place = self.core.index.find(addr)?;
+        Some((place.pool, self.pools[place.pool as usize].live_at(place.segment, addr)?))
+    }
+
     /// Settles the peaks if the pool outgrew a lease.
     pub fn settle(&mut self, pool: u32) {
         if self.pools[pool as usize].counters.unsettled {

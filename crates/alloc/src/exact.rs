@@ -79,7 +79,7 @@ impl Allocator {
         if let Some(front) = before {
             let pool = &mut held.pools[index as usize];
             let bytes = addr - entry.addr;
-            pool.live.remove(&entry.addr);
+            pool.forget_live(front);
             emit(Action::FreeRequested, entry.addr, bytes, None);
             pool.retire(front);
             emit(Action::FreeCompleted, entry.addr, bytes, None);

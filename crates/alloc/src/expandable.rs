@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use millpond_driver::{Access, Code, Device, Handle, HandleProps, Location};
 
+use crate::address_index::Place;
 use crate::block::{BlockId, NONE};
 use crate::caller::{Caller, Stack};
 use crate::device::{Happened, Held};
@@ -134,12 +135,12 @@ impl Held<'_> {
         held.absorb(block, prev);
         held.absorb(block, next);
         held.insert_free(block);
-        let segment = held.blocks[block].segment;
-        let segment = held.segment_at_mut(segment);
+        let index = held.blocks[block].segment;
+        let segment = held.segment_at_mut(index);
         if segment.stack.is_none() {
             segment.stack = stack.cloned();
         }
-        self.core.index.insert(addr, mapped, pool);
+        self.core.index.insert(addr, mapped, Place { pool, segment: index });
         self.hold_more(pool, mapped);
         self.ladder.counts.device_allocs += 1;
         self.emit(Happened::new(Action::SegmentMap, addr, mapped, key).with(stack.cloned()), Some(caller));

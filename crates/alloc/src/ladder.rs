@@ -1,6 +1,7 @@
 //! The ladder of a request that found no free block: callbacks, collection, a new segment, other pools, release, and at
 //! the end the out-of-memory error (R2.2 of section 2.2, R2.6–R2.17, R2.27–R2.29, R2.40–R2.49).
 
+use crate::address_index::Place;
 use crate::block::BlockId;
 use crate::caller::{Caller, Stack};
 use crate::device::{Core, Happened, Held, gates};
@@ -253,7 +254,8 @@ impl<'a> Held<'a> {
         if alloc_size >= held.policy.max_split_size {
             held.counters.raise(Metric::OversizeSegments, 1);
         }
-        self.core.index.insert(base, alloc_size, pool);
+        let segment = held.blocks[block].segment;
+        self.core.index.insert(base, alloc_size, Place { pool, segment });
         self.hold_more(pool, alloc_size);
         self.ladder.counts.device_allocs += 1;
         let happened = Happened::new(Action::SegmentAlloc, base, alloc_size, key).with(request.stack.clone());
@@ -341,7 +343,7 @@ impl<'a> Held<'a> {
     fn figures(&self, request: &Request<'_>, custom_failed: bool) -> Result<Oom> {
         let core = self.core;
         let (device_free, device_total) = core.driver.mem_info(core.device)?;
-        let sum = |metric| self.pools.iter().map(|pool| pool.counters.current(metric)).sum();
+        let sum = |metric| self.pools.iter().map(|pool| pool.counters.current(metric) as u64).sum();
         let private = self.pools.iter().filter(|pool| pool.key.memory_pool.is_private());
         Ok(Oom {
             device: core.device,

@@ -61,7 +61,8 @@ impl<K: TorchKey, V> TorchMap<K, V> {
         self.len == 0
     }
 
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.len
     }
 
@@ -85,13 +86,9 @@ impl<K: TorchKey, V> TorchMap<K, V> {
             .map(|(_, place)| place)
     }
 
-    pub fn contains(&self, key: K) -> bool {
+    #[cfg(test)]
+    fn contains(&self, key: K) -> bool {
         self.place_of(key).is_some()
-    }
-
-    pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
-        let place = self.place_of(key)?;
-        self.places[place].as_mut().map(|slot| &mut slot.value)
     }
 
     /// Puts `value` in unless the key is there; returns the value that is in the map.

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::block::{Block, BlockId, NONE, Slab};
 use crate::caller::Stack;
 use crate::free_list::{FreeEntry, FreeList};
+use crate::live::Live;
 use crate::order::TorchSet;
 use crate::private::PoolId;
 use crate::segment::{Segment, Source};
@@ -58,8 +59,6 @@ pub(crate) struct Pool {
     pub free: FreeList,
     /// Blocks without memory, by address (R1.19).
     pub unmapped: BTreeMap<u64, BlockId>,
-    /// Live blocks by address.
-    pub live: FxHashMap<u64, BlockId>,
     pub uses: FxHashMap<BlockId, Uses>,
     /// Stacks of live blocks, while they are recorded.
     pub stacks: FxHashMap<BlockId, Stack>,
@@ -89,7 +88,6 @@ impl Pool {
             vacant_segments: Vec::new(),
             free: FreeList::default(),
             unmapped: BTreeMap::new(),
-            live: FxHashMap::default(),
             uses: FxHashMap::default(),
             stacks: FxHashMap::default(),
             counters: Counters::default(),
@@ -117,6 +115,31 @@ impl Pool {
             Some(segment) => segment,
             None => unreachable!("a block's segment exists as long as the block"),
         }
+    }
+
+    /// The live block that starts at `addr`, in the segment that the address index names.
+    pub fn live_at(&self, segment: u32, addr: u64) -> Option<BlockId> {
+        let segment = self.segments.get(segment as usize)?.as_ref()?;
+        segment.live.get(addr.checked_sub(segment.base)?)
+    }
+
+    /// Takes that block out of the live ones: its owner gives it back.
+    #[inline]
+    pub fn take_live(&mut self, segment: u32, addr: u64) -> Option<BlockId> {
+        let segment = self.segments.get_mut(segment as usize)?.as_mut()?;
+        segment.live.take(addr.checked_sub(segment.base)?)
+    }
+
+    /// The same for a block that is known.
+    pub fn forget_live(&mut self, id: BlockId) {
+        let block = &self.blocks[id];
+        let (addr, segment) = (block.addr, block.segment);
+        self.take_live(segment, addr);
+    }
+
+    /// The live blocks, in no particular order.
+    pub fn live(&self) -> impl Iterator<Item = (BlockId, &Block)> {
+        self.blocks.iter().filter(|(_, block)| block.allocated)
     }
 
     fn entry(&self, id: BlockId) -> FreeEntry {
@@ -155,7 +178,8 @@ impl Pool {
             expandable,
             used: false,
         });
-        self.segments[index as usize] = Some(Segment { base, size, counter, head, source, stack });
+        self.segments[index as usize] =
+            Some(Segment { base, size, counter, head, source, live: Live::new(self.key.class), stack });
         head
     }
 
@@ -189,12 +213,11 @@ impl Pool {
 
     /// The free block for a request (R1.22–R1.25); it stays in the free list.
     pub fn find(&self, fit: Fit) -> Option<BlockId> {
-        let mut candidates = self.free.from(fit.rounded);
-        let mut chosen = candidates.next()?;
+        let mut chosen = self.free.best_fit(fit.rounded)?;
         if fit.expandable {
             // Prefer, among neighbours in the order, the block that could grow the least.
             while self.blocks[chosen.block].expandable {
-                let Some(next) = candidates.next() else { break };
+                let Some(next) = self.free.after(&chosen) else { break };
                 if self.growable_size(&self.blocks[next.block]) >= self.growable_size(&self.blocks[chosen.block]) {
                     break;
                 }
@@ -202,13 +225,13 @@ impl Pool {
             }
         } else {
             while self.blocks[chosen.block].expandable {
-                chosen = candidates.next()?;
+                chosen = self.free.after(&chosen)?;
             }
         }
         let size = chosen.size;
         let Policy { max_split_size, max_non_split_rounding, .. } = self.policy;
         let refused = if fit.rounded < max_split_size {
-            size >= max_split_size && max_split_size != u64::MAX
+            size >= max_split_size
         } else {
             size >= fit.rounded.saturating_add(max_non_split_rounding)
         };
@@ -262,8 +285,9 @@ impl Pool {
         let block = &mut self.blocks[live];
         block.allocated = true;
         block.requested = requested;
-        let (addr, size) = (block.addr, block.size);
-        self.live.insert(addr, live);
+        let (addr, size, segment) = (block.addr, block.size, block.segment);
+        let segment = self.segment_at_mut(segment);
+        segment.live.insert(addr - segment.base, live);
         self.counters.raise(Metric::Allocation, 1);
         self.counters.raise(Metric::AllocatedBytes, size);
         self.counters.raise(Metric::Active, 1);

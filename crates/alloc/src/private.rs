@@ -141,7 +141,7 @@ impl Held<'_> {
     pub fn pool_has_exactly(&mut self, id: PoolId, addrs: &std::collections::BTreeSet<u64>) -> Result<bool> {
         let pool = self.memory_pool(id).ok_or(Error::UnknownPool { pool: id })?;
         let indices: Vec<u32> = pool.pool_indices().collect();
-        let live = indices.iter().flat_map(|&index| self.pools[index as usize].live.keys());
-        Ok(live.copied().collect::<std::collections::BTreeSet<_>>() == *addrs)
+        let live = indices.iter().flat_map(|&index| self.pools[index as usize].live());
+        Ok(live.map(|(_, block)| block.addr).collect::<std::collections::BTreeSet<_>>() == *addrs)
     }
 }

@@ -108,7 +108,7 @@ impl Held<'_> {
         }
         let want = fit.rounded.max(oversize);
         let whole = |block: BlockId| !held.blocks[block].expandable && !held.blocks[block].is_split();
-        let first = held.free.from(want).next().filter(|entry| !held.blocks[entry.block].expandable);
+        let first = held.free.best_fit(want).filter(|entry| !held.blocks[entry.block].expandable);
         if let Some(entry) = first {
             if whole(entry.block) {
                 self.release_block(pool, entry.block, caller)?;

@@ -1,5 +1,6 @@
 //! A given state as the start: for replaying a program from the middle.
 
+use crate::address_index::Place;
 use crate::allocator::Allocator;
 use crate::block::{BlockId, NONE};
 use crate::caller::Caller;
@@ -62,7 +63,11 @@ impl Held<'_> {
         } else {
             self.count_seeded(segment.pool);
             self.pools[index as usize].counters.raise(Metric::Segment, 1);
-            self.core.index.insert(base, size, index);
+            self.core.index.insert(
+                base,
+                size,
+                Place { pool: index, segment: self.pools[index as usize].blocks[head].segment },
+            );
             self.hold_more(index, size);
             self.pools[index as usize].insert_free(head);
         }
@@ -131,14 +136,14 @@ impl Held<'_> {
                         pool.stacks.insert(taken, stack.clone());
                     }
                 }
-                BlockUse::Free | BlockUse::Unmapped => idle.push((given.addr, taken)),
+                BlockUse::Free | BlockUse::Unmapped => idle.push(taken),
             }
             block = if split { block } else { NONE };
             self.settle(index);
         }
-        for (addr, taken) in idle {
+        for taken in idle {
             let pool = &mut self.pools[index as usize];
-            pool.live.remove(&addr);
+            pool.forget_live(taken);
             pool.retire(taken);
             pool.complete_free(taken);
             self.settle(index);

@@ -6,6 +6,7 @@ use millpond_driver::Handle;
 
 use crate::block::BlockId;
 use crate::caller::Stack;
+use crate::live::Live;
 use crate::size::round_up;
 
 /// One driver allocation or one expandable reservation.
@@ -21,6 +22,8 @@ pub(crate) struct Segment {
     /// The block at `base`.
     pub head: BlockId,
     pub source: Source,
+    /// Where its live blocks start.
+    pub live: Live,
     /// Who asked for the segment, while stacks are recorded.
     pub stack: Option<Stack>,
 }

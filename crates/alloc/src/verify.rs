@@ -74,7 +74,7 @@ impl Held<'_> {
             check_pool(pool, wrong);
             for segment in pool.segments.iter().flatten() {
                 for (id, block) in pool.blocks_of(segment).filter(|(_, block)| block.mapped) {
-                    let found = self.core.index.pool_of(block.addr);
+                    let found = self.core.index.find(block.addr).map(|place| place.pool);
                     check!(
                         wrong,
                         found == Some(index as u32),
@@ -125,10 +125,10 @@ impl Held<'_> {
     }
 
     fn check_sums(&self, wrong: &mut Vec<Violation>) {
-        let reserved: u64 = self.pools.iter().map(|pool| pool.counters.current(Metric::ReservedBytes)).sum();
+        let reserved: i64 = self.pools.iter().map(|pool| pool.counters.current(Metric::ReservedBytes)).sum();
         check!(
             wrong,
-            reserved == self.ladder.total_allocated,
+            reserved == self.ladder.total_allocated as i64,
             "{reserved} bytes are reserved, {} are booked",
             self.ladder.total_allocated
         );
@@ -140,7 +140,7 @@ impl Held<'_> {
             let bytes = private.remove(id).unwrap_or(0);
             check!(
                 wrong,
-                stats[0].current == bytes,
+                stats[0].current == bytes as i64,
                 "memory pool {id} holds {bytes} bytes, {} are booked",
                 stats[0].current
             );
@@ -195,9 +195,7 @@ fn check_pool(pool: &Pool, wrong: &mut Vec<Violation>) {
             && pool.segment(entry.block).counter == entry.counter;
         check!(wrong, right, "the free list says {entry:?}, the block is {block:?}");
     }
-    for (&addr, &id) in &pool.live {
-        check!(wrong, pool.blocks[id].allocated && pool.blocks[id].addr == addr, "no live block at {addr:#x}");
-    }
+    check!(wrong, pool.free.is_consistent(), "the bitmap of the free list of {:?} is wrong", pool.key);
     for (&addr, &id) in &pool.unmapped {
         check!(wrong, !pool.blocks[id].mapped && pool.blocks[id].addr == addr, "no unmapped block at {addr:#x}");
     }
@@ -225,7 +223,7 @@ fn check_segment(pool: &Pool, index: u32, segment: &Segment, wrong: &mut Vec<Vio
             block.addr,
             block.mapped
         );
-        let live = pool.live.get(&block.addr) == Some(&id);
+        let live = segment.live.get(block.addr - segment.base) == Some(id);
         check!(wrong, live == block.allocated, "block at {:#x}: live {}, listed {live}", block.addr, block.allocated);
         if let Source::Expandable(pages) = &segment.source {
             let offset = block.addr - segment.base;
@@ -270,7 +268,7 @@ fn check_counters(pool: &Pool, wrong: &mut Vec<Violation>) {
     add(Metric::Segment, whole.count() as u64);
     add(Metric::ReservedBytes, held_bytes(pool));
     for metric in Metric::ALL.into_iter().filter(|metric| metric.by_class()) {
-        let (counted, kept) = (count.get(&metric).copied().unwrap_or(0), pool.counters.current(metric));
+        let (counted, kept) = (count.get(&metric).copied().unwrap_or(0) as i64, pool.counters.current(metric));
         check!(wrong, counted == kept, "{}: {counted} counted, {kept} kept, in {:?}", metric.key(), pool.key);
     }
 }

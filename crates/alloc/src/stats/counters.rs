@@ -77,11 +77,12 @@ impl Metric {
 /// The counters of one pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
-    current: [u64; Metric::COUNT],
+    /// Signed: the oversize counters lose their balance when `max_split_size` changes meanwhile (R8.4, L18).
+    current: [i64; Metric::COUNT],
     /// All increases ever; what was freed is `grown − current`.
     grown: [u64; Metric::COUNT],
     /// How far `current` may rise without a look at the other pools.
-    lease: [u64; Metric::COUNT],
+    lease: [i64; Metric::COUNT],
     /// Some counter is above its lease: the peaks must be settled.
     pub unsettled: bool,
 }
@@ -90,19 +91,17 @@ impl Counters {
     #[inline]
     pub fn raise(&mut self, metric: Metric, by: u64) {
         let m = metric as usize;
-        self.current[m] += by;
+        self.current[m] += by as i64;
         self.grown[m] += by;
         self.unsettled |= self.current[m] > self.lease[m];
     }
 
     #[inline]
     pub fn lower(&mut self, metric: Metric, by: u64) {
-        // Only the oversize counters can lose their balance, when `max_split_size` changes meanwhile (R8.4, L18).
-        let current = &mut self.current[metric as usize];
-        *current = current.saturating_sub(by);
+        self.current[metric as usize] -= by as i64;
     }
 
-    pub fn current(&self, metric: Metric) -> u64 {
+    pub fn current(&self, metric: Metric) -> i64 {
         self.current[metric as usize]
     }
 
@@ -110,11 +109,11 @@ impl Counters {
         self.grown[metric as usize]
     }
 
-    pub fn lease(&self, metric: Metric) -> u64 {
+    pub fn lease(&self, metric: Metric) -> i64 {
         self.lease[metric as usize]
     }
 
-    pub fn set_lease(&mut self, metric: Metric, lease: u64) {
+    pub fn set_lease(&mut self, metric: Metric, lease: i64) {
         self.lease[metric as usize] = lease;
     }
 }

@@ -11,9 +11,9 @@ use crate::size::SizeClass;
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
     /// All, small class, large class.
-    peak: [[u64; 3]; Metric::COUNT],
+    peak: [[i64; 3]; Metric::COUNT],
     /// (grown, freed) at the last reset.
-    base: [[(u64, u64); 3]; Metric::COUNT],
+    base: [[(i64, i64); 3]; Metric::COUNT],
 }
 
 /// A column and whether a class counts in it.
@@ -33,19 +33,19 @@ impl Peaks {
                 continue;
             }
             let class = pools[grown].0;
-            let mut headroom = u64::MAX;
+            let mut headroom = i64::MAX;
             for (column, peak) in COLUMNS.iter().zip(&mut self.peak[m]).filter(|(column, _)| counts_in(class, **column))
             {
-                let held: u64 =
+                let held: i64 =
                     pools.iter().filter(|(c, _)| counts_in(*c, *column)).map(|(_, pool)| pool.current(metric)).sum();
                 *peak = (*peak).max(held);
-                let leased: u64 = pools
+                let leased: i64 = pools
                     .iter()
                     .enumerate()
                     .filter(|&(i, (c, _))| i != grown && counts_in(*c, *column))
                     .map(|(_, (_, pool))| pool.lease(metric))
                     .sum();
-                headroom = headroom.min(peak.saturating_sub(leased));
+                headroom = headroom.min(*peak - leased);
             }
             let need = pools[grown].1.current(metric);
             if headroom < need {
@@ -59,7 +59,7 @@ impl Peaks {
                     .zip(&self.peak[m])
                     .filter(|(column, _)| counts_in(class, **column))
                     .map(|(column, peak)| {
-                        let held: u64 = pools
+                        let held: i64 = pools
                             .iter()
                             .filter(|(c, _)| counts_in(*c, *column))
                             .map(|(_, pool)| pool.current(metric))
@@ -70,7 +70,7 @@ impl Peaks {
                     .unwrap_or(need);
             }
             // Half of what is left over stays for the others, so that two busy pools do not settle in turn.
-            pools[grown].1.set_lease(metric, need + (headroom - need).div_ceil(2));
+            pools[grown].1.set_lease(metric, need + (headroom - need + 1) / 2);
         }
         pools[grown].1.unsettled = false;
     }
@@ -81,7 +81,12 @@ impl Peaks {
         std::array::from_fn(|c| {
             let (current, grown) = sums(metric, COLUMNS[c], pools);
             let (grown_base, freed_base) = self.base[m][c];
-            Stat { current, peak: self.peak[m][c], allocated: grown - grown_base, freed: grown - current - freed_base }
+            Stat {
+                current,
+                peak: self.peak[m][c] as u64,
+                allocated: (grown - grown_base) as u64,
+                freed: (grown - current - freed_base) as u64,
+            }
         })
     }
 
@@ -119,8 +124,8 @@ impl Peaks {
         for metric in Metric::ALL {
             for (column, peak) in COLUMNS.iter().zip(self.peak[metric as usize]) {
                 let members = || pools.iter().filter(|(class, _)| counts_in(*class, *column));
-                let leased: u64 = members().map(|(_, pool)| pool.lease(metric)).sum();
-                let held: u64 = members().map(|(_, pool)| pool.current(metric)).sum();
+                let leased: i64 = members().map(|(_, pool)| pool.lease(metric)).sum();
+                let held: i64 = members().map(|(_, pool)| pool.current(metric)).sum();
                 if leased > peak || held > peak {
                     wrong(format!("{} {column:?}: peak {peak}, held {held}, leased {leased}", metric.key()));
                 }
@@ -130,9 +135,9 @@ impl Peaks {
 }
 
 /// (current, grown) of a metric over the pools that count in a column.
-fn sums(metric: Metric, column: Option<SizeClass>, pools: &[(SizeClass, &Counters)]) -> (u64, u64) {
+fn sums(metric: Metric, column: Option<SizeClass>, pools: &[(SizeClass, &Counters)]) -> (i64, i64) {
     pools
         .iter()
         .filter(|(class, _)| counts_in(*class, column))
-        .fold((0, 0), |(current, grown), (_, pool)| (current + pool.current(metric), grown + pool.grown(metric)))
+        .fold((0, 0), |(current, grown), (_, pool)| (current + pool.current(metric), grown + pool.grown(metric) as i64))
 }

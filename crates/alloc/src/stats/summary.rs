@@ -19,8 +19,8 @@ const GROUPS: [(&str, Metric, bool); 9] = [
 ];
 
 /// A figure in the unit that its group's total calls for (R8.12).
-fn figure(value: u64, total: u64, bytes: bool) -> String {
-    let (units, step, limit, width): (&[&str], u64, u64, usize) = if bytes {
+fn figure(value: i64, total: i64, bytes: bool) -> String {
+    let (units, step, limit, width): (&[&str], i64, i64, usize) = if bytes {
         (&["B  ", "KiB", "MiB", "GiB", "TiB", "PiB"], 1024, 768 * 1024, 6)
     } else {
         (&[" ", "K", "M"], 1000, 750_000, 7)
@@ -36,9 +36,9 @@ fn figure(value: u64, total: u64, bytes: bool) -> String {
 fn row(name: &str, stat: Stat, total: Stat, bytes: bool) -> String {
     let cells = [
         figure(stat.current, total.current, bytes),
-        figure(stat.peak, total.peak, bytes),
-        figure(stat.allocated, total.allocated, bytes),
-        figure(stat.freed, total.freed, bytes),
+        figure(stat.peak as i64, total.peak as i64, bytes),
+        figure(stat.allocated as i64, total.allocated as i64, bytes),
+        figure(stat.freed as i64, total.freed as i64, bytes),
     ];
     format!("| {name:<21} | {} |", cells.join(" | "))
 }

@@ -9,8 +9,8 @@ use crate::size::SizeClass;
 /// One counter (R8.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// The value now.
-    pub current: u64,
+    /// The value now. Only the oversize counters can be negative: when `max_split_size` changes meanwhile (L18).
+    pub current: i64,
     /// The highest value since the last reset of peaks.
     pub peak: u64,
     /// The sum of all increases since the last reset of accumulated figures.
@@ -22,19 +22,25 @@ pub struct Stat {
 impl Stat {
     /// Adds `by`.
     pub fn raise(&mut self, by: u64) {
-        self.current += by;
+        self.current += by as i64;
         self.allocated += by;
-        self.peak = self.peak.max(self.current);
+        self.peak = self.peak.max(self.current.max(0) as u64);
     }
 
     /// Takes `by` away.
     pub fn lower(&mut self, by: u64) {
-        self.current = self.current.saturating_sub(by);
+        self.current -= by as i64;
         self.freed += by;
     }
 
-    fn fields(self) -> [(&'static str, u64); 4] {
-        [("allocated", self.allocated), ("current", self.current), ("freed", self.freed), ("peak", self.peak)]
+    /// The highest value starts again from the value now.
+    pub fn reset_peak(&mut self) {
+        self.peak = self.current.max(0) as u64;
+    }
+
+    pub(crate) fn fields(self) -> [(&'static str, i64); 4] {
+        let [allocated, freed, peak] = [self.allocated, self.freed, self.peak].map(|value| value as i64);
+        [("allocated", allocated), ("current", self.current), ("freed", freed), ("peak", peak)]
     }
 }
 
@@ -78,7 +84,7 @@ impl Stats {
     /// The flat form of `torch.cuda.memory_stats`: sorted names and values.
     pub fn flatten(&self) -> BTreeMap<String, i64> {
         let mut flat = BTreeMap::new();
-        let mut put = |key: String, value: u64| flat.insert(key, value as i64);
+        let mut put = |key: String, value: i64| flat.insert(key, value);
         for metric in Metric::ALL {
             let stats = &self.metrics[metric as usize];
             if metric.by_class() {
@@ -101,13 +107,13 @@ impl Stats {
             }
         }
         for (key, value) in [
-            ("num_alloc_retries", self.num_alloc_retries),
-            ("num_ooms", self.num_ooms),
-            ("num_sync_all_streams", self.num_sync_all_streams),
-            ("num_device_alloc", self.num_device_alloc),
-            ("num_device_free", self.num_device_free),
-            ("num_oom_rejections", self.num_oom_rejections),
-            ("max_split_size", self.max_split_size as u64),
+            ("num_alloc_retries", self.num_alloc_retries as i64),
+            ("num_ooms", self.num_ooms as i64),
+            ("num_sync_all_streams", self.num_sync_all_streams as i64),
+            ("num_device_alloc", self.num_device_alloc as i64),
+            ("num_device_free", self.num_device_free as i64),
+            ("num_oom_rejections", self.num_oom_rejections as i64),
+            ("max_split_size", self.max_split_size),
         ] {
             put(key.to_owned(), value);
         }

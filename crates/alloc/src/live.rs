@@ -1,0 +1,128 @@
+//! From the address of a live block to the block, by position in its segment: one load, no hashing.
+//!
+//! Small blocks start at multiples of 512, so a segment of the small class has a slot for each, in leaves of 2 MiB that are
+//! made when first used. Large blocks are above 1 MiB, so at most two start within 2 MiB: two slots for each such stretch.
+
+use crate::block::{BlockId, NONE};
+use crate::size::{MIN_BLOCK, SizeClass};
+
+/// Bytes of a leaf, and of a stretch of the large class.
+const STRETCH: u64 = 2 << 20;
+const SLOTS: usize = (STRETCH / MIN_BLOCK) as usize;
+
+/// A start: offset in the segment and block.
+type Start = (u64, BlockId);
+const VACANT: Start = (u64::MAX, NONE);
+
+/// Where the live blocks of a segment start.
+#[derive(Debug)]
+pub(crate) struct Live {
+    slots: Slots,
+    /// Starts that found no slot: odd offsets, or a third start in a stretch (an exact address can cut that finely).
+    odd: Vec<Start>,
+}
+
+#[derive(Debug)]
+enum Slots {
+    Small(Vec<Option<Box<[BlockId; SLOTS]>>>),
+    Large(Vec<[Start; 2]>),
+}
+
+impl Live {
+    /// For a segment of a class.
+    pub fn new(class: SizeClass) -> Self {
+        let slots = match class {
+            SizeClass::Small => Slots::Small(Vec::new()),
+            SizeClass::Large => Slots::Large(Vec::new()),
+        };
+        Live { slots, odd: Vec::new() }
+    }
+
+    #[inline]
+    pub fn insert(&mut self, offset: u64, block: BlockId) {
+        let stretch = (offset / STRETCH) as usize;
+        match &mut self.slots {
+            Slots::Small(leaves) if offset % MIN_BLOCK == 0 => {
+                if leaves.len() <= stretch {
+                    leaves.resize_with(stretch + 1, || None);
+                }
+                let leaf = leaves[stretch].get_or_insert_with(new_leaf);
+                leaf[(offset % STRETCH / MIN_BLOCK) as usize] = block;
+            }
+            Slots::Large(stretches) => {
+                if stretches.len() <= stretch {
+                    stretches.resize(stretch + 1, [VACANT; 2]);
+                }
+                match stretches[stretch].iter_mut().find(|start| **start == VACANT) {
+                    Some(start) => *start = (offset, block),
+                    None => self.odd.push((offset, block)),
+                }
+            }
+            Slots::Small(_) => self.odd.push((offset, block)),
+        }
+    }
+
+    /// The live block that starts at `offset`.
+    #[inline]
+    pub fn get(&self, offset: u64) -> Option<BlockId> {
+        let stretch = (offset / STRETCH) as usize;
+        let found = match &self.slots {
+            Slots::Small(leaves) if offset % MIN_BLOCK == 0 => {
+                let leaf = leaves.get(stretch)?.as_ref()?;
+                return Some(leaf[(offset % STRETCH / MIN_BLOCK) as usize]).filter(|&block| block != NONE);
+            }
+            Slots::Small(_) => None,
+            Slots::Large(stretches) => stretches.get(stretch)?.iter().find(|start| start.0 == offset),
+        };
+        found.or_else(|| self.odd.iter().find(|start| start.0 == offset)).map(|start| start.1)
+    }
+
+    /// Takes out the live block that starts at `offset`.
+    #[inline]
+    pub fn take(&mut self, offset: u64) -> Option<BlockId> {
+        let stretch = (offset / STRETCH) as usize;
+        match &mut self.slots {
+            Slots::Small(leaves) if offset % MIN_BLOCK == 0 => {
+                let slot = &mut leaves.get_mut(stretch)?.as_mut()?[(offset % STRETCH / MIN_BLOCK) as usize];
+                return Some(std::mem::replace(slot, NONE)).filter(|&block| block != NONE);
+            }
+            Slots::Small(_) => {}
+            Slots::Large(stretches) => {
+                if let Some(start) = stretches.get_mut(stretch)?.iter_mut().find(|start| start.0 == offset) {
+                    return Some(std::mem::replace(start, VACANT).1);
+                }
+            }
+        }
+        let place = self.odd.iter().position(|start| start.0 == offset)?;
+        Some(self.odd.swap_remove(place).1)
+    }
+}
+
+#[cold]
+fn new_leaf() -> Box<[BlockId; SLOTS]> {
+    Box::new([NONE; SLOTS])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_are_found_wherever_they_are() {
+        for class in SizeClass::ALL {
+            let mut live = Live::new(class);
+            let offsets =
+                [0, 512, 1024, 700, STRETCH - 512, STRETCH, 5 * STRETCH + 512, 5 * STRETCH + 1024, 5 * STRETCH + 3];
+            for (block, &offset) in (0..).zip(&offsets) {
+                assert_eq!(live.get(offset), None);
+                live.insert(offset, block);
+            }
+            for (block, &offset) in (0..).zip(&offsets) {
+                assert_eq!(live.get(offset), Some(block), "{class:?} {offset}");
+                assert_eq!(live.take(offset), Some(block));
+                assert_eq!((live.get(offset), live.take(offset)), (None, None));
+            }
+            assert_eq!(live.get(1 << 40), None);
+        }
+    }
+}
