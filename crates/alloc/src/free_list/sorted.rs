@@ -129,9 +129,9 @@ mod tests {
     fn it_is_a_sorted_set_whatever_comes() {
         for spread in [10, 300, 5_000] {
             let (mut set, mut model) = (Sorted::default(), BTreeSet::new());
-            let mut state = spread;
+            let mut state: u64 = spread;
             for _ in 0..30_000 {
-                state = u64::wrapping_add(state.wrapping_mul(6_364_136_223_846_793_005), 1_442_695_040_888_963_407);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let item = (state >> 33) % spread;
                 if state & 1 == 0 {
                     if model.insert(item) {
