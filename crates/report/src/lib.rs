@@ -28,8 +28,9 @@ mod paint;
 mod words;
 
 pub mod conf;
+pub mod parity;
 pub mod stats;
 
 pub use document::{Document, SCHEMA};
 pub use paint::Paint;
-pub use words::{count, plain};
+pub use words::{count, paragraph, plain};

@@ -88,15 +88,22 @@ mod tests {
     use super::*;
 
     fn summary() -> Summary {
-        let device = DeviceSummary { device: 0, segments: 1, blocks: 2, reserved: 20 << 20, ..DeviceSummary::default() };
-        Summary { devices: vec![device], settings: serde_json::json!({ "expandable_segments": false }), problems: vec![] }
+        let device =
+            DeviceSummary { device: 0, segments: 1, blocks: 2, reserved: 20 << 20, ..DeviceSummary::default() };
+        Summary {
+            devices: vec![device],
+            settings: serde_json::json!({ "expandable_segments": false }),
+            problems: vec![],
+        }
     }
 
     #[test]
     fn people_see_both_forms_of_a_size() {
         let text = text(&summary(), Paint::OFF);
         assert!(text.contains("GPU 0"), "{text}");
-        assert!(text.lines().any(|line| line.contains("reserved") && line.contains("20MiB") && line.contains("20971520")));
+        assert!(
+            text.lines().any(|line| line.contains("reserved") && line.contains("20MiB") && line.contains("20971520"))
+        );
         assert!(text.contains("Everything adds up."));
         assert!(!text.contains('\x1b'));
         assert!(text.lines().all(|line| line.trim_end() == line), "no line ends with white space: {text:?}");

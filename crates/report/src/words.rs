@@ -30,7 +30,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 const WIDTH: usize = 100;
 
 /// `text` as a paragraph, every line indented by `indent` and ended by a line feed.
-pub(crate) fn wrap(text: &str, indent: usize) -> String {
+pub fn paragraph(text: &str, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut paragraph = String::new();
     for line in text.lines() {
@@ -72,12 +72,12 @@ mod tests {
     #[test]
     fn paragraphs_keep_within_their_width() {
         let text = "word ".repeat(60);
-        let wrapped = wrap(text.trim_end(), 4);
+        let wrapped = paragraph(text.trim_end(), 4);
         assert!(wrapped.lines().all(|line| line.len() <= WIDTH && line.starts_with("    word")));
         assert_eq!(wrapped.split_whitespace().count(), 60);
-        assert_eq!(wrap("", 4), "");
-        assert_eq!(wrap("a\nb", 1), " a\n b\n");
-        assert_eq!(wrap(&"x".repeat(300), 0).len(), 301);
+        assert_eq!(paragraph("", 4), "");
+        assert_eq!(paragraph("a\nb", 1), " a\n b\n");
+        assert_eq!(paragraph(&"x".repeat(300), 0).len(), 301);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use millpond::config::{EnvExplanation, Explanation, Fault, Key, Notice, Reaction, Settings};
 
 use super::is_accepted;
-use crate::words::wrap;
+use crate::words::paragraph;
 use crate::{Paint, plain};
 
 /// Each key and what it does, each fault with its place, and what deserves a word.
@@ -16,9 +16,9 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
     }
     for entry in &explanation.entries {
         let _ = writeln!(text, "{}: {}", paint.strong(entry.key.name()), plain(&entry.value));
-        text.push_str(&wrap(entry.key.about(), 4));
+        text.push_str(&paragraph(entry.key.about(), 4));
         let default = format!("Default: {}. Allowed: {}.", entry.key.default_text(), entry.key.allowed());
-        text.push_str(&paint.faint(wrap(&default, 4).trim_end()));
+        text.push_str(&paint.faint(paragraph(&default, 4).trim_end()));
         text.push('\n');
     }
     for fault in &explanation.faults {
@@ -36,18 +36,20 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
 pub fn text_env(env: &EnvExplanation, paint: Paint) -> String {
     let mut text = String::new();
     for (variable, explanation) in &env.variables {
-        let _ = writeln!(text, "{}={}\n", paint.strong(variable.name()), plain(&explanation.text));
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}{}={}\n", paint.strong(variable.name()), plain(&explanation.text));
         text.push_str(&self::text(explanation, paint));
-        text.push('\n');
     }
     for source in &env.sources.ignored {
-        let _ = writeln!(text, "{}={} is not read.", paint.strong(source.variable.name()), plain(&source.text));
+        let _ = writeln!(text, "\n{}={} is not read.", paint.strong(source.variable.name()), plain(&source.text));
     }
     if env.variables.is_empty() {
         text.push_str("No variable is set: every setting has its default.\n");
     }
     if env.is_caching_disabled {
-        text.push_str("Caching is turned off: every request goes to the driver, and the settings above do nothing.\n");
+        text.push_str(
+            "\nCaching is turned off: every request goes to the driver, and the settings above do nothing.\n",
+        );
     }
     text.push_str(&notices(&env.notices, paint));
     match &env.outcome {
@@ -64,8 +66,9 @@ fn changed(settings: &Settings, paint: Paint) -> String {
     let default = Settings::default();
     let values = |key| (settings.value_text(key), default.value_text(key));
     let changed = Key::all().map(|key| (key, values(key))).filter(|(_, (value, default))| value != default);
-    let lines: Vec<String> =
-        changed.map(|(key, (value, default))| format!("  {}: {} (not {default})\n", key.name(), plain(&value))).collect();
+    let lines: Vec<String> = changed
+        .map(|(key, (value, default))| format!("  {}: {} (not {default})\n", key.name(), plain(&value)))
+        .collect();
     match lines.is_empty() {
         true => "\nIn force: PyTorch's defaults.\n".into(),
         false => format!("\n{}\n{}", paint.strong("In force, where it is not PyTorch's default"), lines.concat()),
@@ -77,17 +80,19 @@ fn fault(fault: &Fault, paint: Paint) -> String {
     let mut text = place(fault, paint);
     let _ = writeln!(text, "{} {}", paint.bad("refused:"), plain(&fault.error.to_string()));
     if let Some(hint) = &fault.hint {
-        text.push_str(&wrap(&plain(hint), 4));
+        text.push_str(&paragraph(&plain(hint), 4));
     }
     let reaction = match &fault.torch {
         Reaction::Raises { exception, text } => format!("PyTorch 2.15 raises {exception}: {text}"),
         Reaction::Aborts { text } => {
             format!("PyTorch 2.15 ends the process (SIGABRT) when torch is imported, and writes: {text}")
         }
-        Reaction::Accepts { value: Some(value) } => format!("PyTorch 2.15 accepts this without a word and reads: {value}"),
+        Reaction::Accepts { value: Some(value) } => {
+            format!("PyTorch 2.15 accepts this without a word and reads: {value}")
+        }
         Reaction::Accepts { value: None } => "PyTorch 2.15 accepts this without a word.".into(),
     };
-    text.push_str(&wrap(&plain(&reaction), 4));
+    text.push_str(&paragraph(&plain(&reaction), 4));
     text
 }
 
@@ -103,7 +108,10 @@ fn place(fault: &Fault, paint: Paint) -> String {
 }
 
 fn notices(notices: &[Notice], paint: Paint) -> String {
-    let say = |notice: &Notice| format!("\n{}\n{}", paint.doubt("note:"), wrap(&plain(&notice.message), 4));
+    let say = |notice: &Notice| {
+        let message = paragraph(&plain(&notice.message), 6);
+        format!("\n{} {}", paint.doubt("note:"), message.trim_start())
+    };
     notices.iter().map(say).collect()
 }
 

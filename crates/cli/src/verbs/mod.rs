@@ -1,0 +1,55 @@
+//! The verbs, one file each.
+
+mod completions;
+mod conf;
+mod explain;
+mod man;
+mod parity;
+mod replay;
+mod stats;
+
+use crate::failure::Stop;
+use crate::shell::Shell;
+
+/// What was asked was done; what the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done, or yes.
+    Done,
+    /// No.
+    No,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// Replay a workload, a snapshot or a scenario on a simulated device
+    Replay(replay::Args),
+    /// Say what state a snapshot holds
+    Stats(stats::Args),
+    /// Say what a settings string does, or what is wrong with it
+    Conf(conf::Args),
+    /// Compare every decision with recordings of PyTorch's own allocator
+    Parity(parity::Args),
+    /// Say what an error code means
+    Explain(explain::Args),
+    /// Write completions for a shell
+    Completions(completions::Args),
+    /// Write the manual page
+    Man(man::Args),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(self, shell: &mut Shell) -> Result<Answer, Stop> {
+        match self {
+            Verb::Replay(args) => replay::run(args, shell),
+            Verb::Stats(args) => stats::run(&args, shell),
+            Verb::Conf(args) => conf::run(&args, shell),
+            Verb::Parity(args) => parity::run(&args, shell),
+            Verb::Explain(args) => explain::run(&args, shell),
+            Verb::Completions(args) => completions::run(args, shell),
+            Verb::Man(args) => man::run(&args, shell),
+        }
+    }
+}
