@@ -37,11 +37,9 @@ impl<T: Ord + Copy> Sorted<T> {
             None => self.chunks.push(Vec::with_capacity(4)),
             Some(chunk) if chunk.len() == CHUNK => {
                 let upper = chunk.split_off(CHUNK / 2);
-                at += usize::from(upper.first().is_some_and(|first| *first < item));
-                let place = at.max(1).min(self.chunks.len());
-                // The upper half goes right behind the lower one.
-                let behind = if at == place { place } else { at + 1 };
-                self.chunks.insert(behind, upper);
+                let goes_up = upper[0] < item;
+                self.chunks.insert(at + 1, upper);
+                at += usize::from(goes_up);
             }
             Some(_) => {}
         }
@@ -63,9 +61,13 @@ impl<T: Ord + Copy> Sorted<T> {
         true
     }
 
-    /// Joins a sparse chunk with its smaller neighbour, if there is room left after.
+    /// Joins a sparse chunk with its smaller neighbour, if there is room left after; an empty one goes.
     #[cold]
     fn join(&mut self, at: usize) {
+        if self.chunks[at].is_empty() {
+            self.chunks.remove(at);
+            return;
+        }
         let before = at.checked_sub(1).map(|before| self.chunks[before].len());
         let after = self.chunks.get(at + 1).map(Vec::len);
         let first = match (before, after) {
