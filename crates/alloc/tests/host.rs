@@ -97,7 +97,7 @@ fn r7_18_blocks_above_the_cached_limit_are_destroyed_when_they_are_free() {
     bench.sim.sync();
     bench.cache.process_events().unwrap();
     assert_eq!(bench.sim.count(CallKind::HostFree), 2);
-    assert_eq!(bench.cache.stats().allocated_bytes.current, 4 * MIB);
+    assert_eq!(bench.cache.stats().allocated_bytes.current as u64, 4 * MIB);
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn r7_22_r7_23_r7_24_statistics() {
         ("host_alloc_time.count", 3),
         ("host_free_time.count", 2),
     ] {
-        assert_eq!(flat[key], value, "{key}");
+        assert_eq!(flat[key] as u64, value, "{key}");
     }
     assert!(flat["host_alloc_time.min"] <= flat["host_alloc_time.avg"] && flat["host_alloc_time.total"] > 0);
     assert_eq!((stats.allocations_by_bin[20], stats.allocations_by_bin[22]), (1, 2));
@@ -429,7 +429,7 @@ fn r7_22_r7_23_r7_24_statistics() {
     bench.cache.reset_accumulated_stats();
     let flat = bench.cache.stats().flatten();
     assert!(flat.iter().filter(|(key, _)| key.contains("_time.")).all(|(_, &value)| value == 0));
-    assert_eq!((flat["active_requests.peak"], flat["active_bytes.peak"]), (1, 4 * MIB));
+    assert_eq!((flat["active_requests.peak"], flat["active_bytes.peak"] as u64), (1, 4 * MIB));
     assert_eq!((flat["allocations.allocated"], flat["active_requests.freed"]), (0, 0));
     bench.free(c);
 }
