@@ -26,7 +26,6 @@ pub(crate) struct Converter<'a> {
     folder: Folder,
     /// Bytes that the rows made here may still take.
     left: usize,
-    limit: usize,
 }
 
 /// The snapshot that `root` is. `limit` bounds the bytes that all of it may take.
@@ -38,7 +37,7 @@ pub(crate) fn snapshot(arena: Arena<'_>, mut folder: Folder, root: Word, limit: 
     use crate::pickle::machine::Fold;
     let held = arena.memory() + folder.memory();
     folder.end_reading();
-    let mut converter = Converter { arena, folder, left: limit.saturating_sub(held), limit };
+    let mut converter = Converter { arena, folder, left: limit.saturating_sub(held) };
     converter.root(root)
 }
 
@@ -120,7 +119,7 @@ impl Converter<'_> {
                 self.left = left;
                 Ok(())
             }
-            None => Err(crate::pickle::PickleError::OutOfBounds { offset: 0, limit: self.limit }.into()),
+            None => Err(crate::pickle::PickleError::OutOfBounds.into()),
         }
     }
 

@@ -10,18 +10,19 @@ use rustc_hash::FxHashMap;
 /// cannot be made to collide.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    rows: FxHashMap<u64, u32>,
+    /// By half of the hash: a table of millions of small rows must not be mostly index.
+    rows: FxHashMap<u32, u32>,
     keys: RandomState,
 }
 
 impl Index {
     /// The hash of `content`; equal contents of two tables have equal hashes only in one index.
-    pub fn hash(&self, content: impl Hash) -> u64 {
-        self.keys.hash_one(content)
+    pub fn hash(&self, content: impl Hash) -> u32 {
+        self.keys.hash_one(content) as u32
     }
 
     /// The row with `hash` for which `is_it` holds, or else the slot where it belongs.
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Result<u32, Slot> {
+    pub fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Result<u32, Slot> {
         let mut slot = hash;
         while let Some(&row) = self.rows.get(&slot) {
             if is_it(row) {
@@ -39,12 +40,12 @@ impl Index {
 
     /// Bytes this index holds, about.
     pub fn memory(&self) -> usize {
-        self.rows.capacity() * 19
+        self.rows.capacity() * 10
     }
 }
 
 /// Where a row belongs that an [`Index`] does not have yet.
-pub(crate) struct Slot(u64);
+pub(crate) struct Slot(u32);
 
 /// The part of a text that goes into a hash: its length and both ends. Texts come from files, and
 /// hashing all of a long one for each row that has it would take forever.

@@ -62,7 +62,7 @@ impl<'a, F: Fold> Seed<'_, 'a, F> {
     fn int<E: Error>(&mut self, value: i128) -> Result<(), E> {
         self.step(|machine| {
             let word = machine.arena.keep_int(value);
-            machine.push(AT, word.unwrap_or(Word::NONE))
+            machine.push(word.unwrap_or(Word::NONE))
         })
     }
 }
@@ -83,11 +83,11 @@ impl<'de, F: Fold> Visitor<'de> for Seed<'_, '_, F> {
     }
 
     fn visit_unit<E: Error>(mut self) -> Result<(), E> {
-        self.step(|machine| machine.push(AT, Word::NONE))
+        self.step(|machine| machine.push(Word::NONE))
     }
 
     fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
-        self.step(|machine| machine.push(AT, Word::bool(value)))
+        self.step(|machine| machine.push(Word::bool(value)))
     }
 
     fn visit_i64<E: Error>(mut self, value: i64) -> Result<(), E> {
@@ -101,27 +101,27 @@ impl<'de, F: Fold> Visitor<'de> for Seed<'_, '_, F> {
     fn visit_f64<E: Error>(mut self, value: f64) -> Result<(), E> {
         self.step(|machine| {
             let word = machine.arena.keep_float(value);
-            machine.push(AT, word)
+            machine.push(word)
         })
     }
 
     fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
         self.step(|machine| {
             let word = machine.arena.keep_text(text.as_bytes());
-            machine.push(AT, word)
+            machine.push(word)
         })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
-        self.step(|machine| machine.push_empty(AT, Kind::List))?;
-        self.step(|machine| machine.mark(AT))?;
+        self.step(|machine| machine.push_empty(Kind::List))?;
+        self.step(|machine| machine.mark())?;
         while items.next_element_seed(self.inner())?.is_some() {}
         self.step(|machine| machine.appends(AT))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut pairs: A) -> Result<(), A::Error> {
-        self.step(|machine| machine.push_empty(AT, Kind::Dict))?;
-        self.step(|machine| machine.mark(AT))?;
+        self.step(|machine| machine.push_empty(Kind::Dict))?;
+        self.step(|machine| machine.mark())?;
         while pairs.next_key_seed(self.inner())?.is_some() {
             pairs.next_value_seed(self.inner())?;
         }

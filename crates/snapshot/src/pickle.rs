@@ -34,7 +34,7 @@ pub fn read(bytes: &[u8]) -> Result<(Values, ValueId), PickleError> {
     let end = reader::run(&mut machine, bytes)?;
     let (root, mut arena, Keep) = machine.finish(end)?;
     let mut values = Values::default();
-    let limit = machine::memory_limit(bytes.len()).saturating_sub(arena.memory());
+    let limit = machine::memory_limit(bytes.len());
     let root = Importer::default().import(&mut arena, &NothingFolded, &mut values, root, limit)?;
     Ok((values, root))
 }

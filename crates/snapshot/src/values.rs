@@ -59,9 +59,11 @@ const MOST_JSON_LEVELS: usize = 16;
 pub struct Values {
     nodes: Vec<Node>,
     items: Vec<ValueId>,
+    texts: Vec<Arc<str>>,
+    bytes: Vec<Arc<[u8]>>,
     index: Index,
+    /// Lengths of all texts and bytes.
     text_bytes: usize,
-    has_bytes: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,19 +75,19 @@ enum Node {
     BigInt(u64),
     /// As bits, so that NaN equals itself.
     Float(u64),
-    Str(Arc<str>),
-    Bytes(Arc<[u8]>),
+    Str(u32),
+    Bytes(u32),
     List(Range),
     Tuple(Range),
+    /// A tuple that cannot be a dict's key, since one of its members cannot.
+    OpenTuple(Range),
     Dict(Range),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    start: usize,
+    start: u32,
     len: u32,
-    /// Of a tuple: whether all members can be a dict's key.
-    hashable: bool,
 }
 
 impl Values {
@@ -145,10 +147,10 @@ impl Values {
             Some(Node::Int(value)) => Plain::Int((*value).into()),
             Some(Node::BigInt(value)) => Plain::Int((*value).into()),
             Some(Node::Float(bits)) => Plain::Float(f64::from_bits(*bits)),
-            Some(Node::Str(text)) => Plain::Str(text),
-            Some(Node::Bytes(bytes)) => Plain::Bytes(bytes),
+            Some(Node::Str(row)) => Plain::Str(&self.texts[*row as usize]),
+            Some(Node::Bytes(row)) => Plain::Bytes(&self.bytes[*row as usize]),
             Some(Node::List(range)) => Plain::List(self.members(*range)),
-            Some(Node::Tuple(range)) => Plain::Tuple(self.members(*range)),
+            Some(Node::Tuple(range) | Node::OpenTuple(range)) => Plain::Tuple(self.members(*range)),
             Some(Node::Dict(range)) => Plain::Dict(self.members(*range)),
         }
     }
@@ -227,14 +229,13 @@ impl Values {
 
     /// Whether any value is bytes, which only protocol 5 can say to PyTorch's viewer.
     pub(crate) fn has_bytes(&self) -> bool {
-        self.has_bytes
+        !self.bytes.is_empty()
     }
 
     /// Whether Python takes this value as a dict's key: texts, numbers, None, and tuples of them.
     pub(crate) fn is_hashable(&self, id: ValueId) -> bool {
         match self.nodes.get(id.index()) {
-            Some(Node::List(_) | Node::Dict(_) | Node::Bytes(_)) => false,
-            Some(Node::Tuple(range)) => range.hashable,
+            Some(Node::List(_) | Node::OpenTuple(_) | Node::Dict(_) | Node::Bytes(_)) => false,
             _ => true,
         }
     }
@@ -256,13 +257,14 @@ impl Values {
             },
             Plain::Float(value) => Node::Float(value.to_bits()),
             Plain::Str(text) => {
-                values.text_bytes += text.len() + 32;
-                Node::Str(text.into())
+                values.text_bytes += text.len() + 24;
+                values.texts.push(text.into());
+                Node::Str(values.texts.len() as u32 - 1)
             }
             Plain::Bytes(bytes) => {
-                values.text_bytes += bytes.len() + 32;
-                values.has_bytes = true;
-                Node::Bytes(bytes.into())
+                values.text_bytes += bytes.len() + 24;
+                values.bytes.push(bytes.into());
+                Node::Bytes(values.bytes.len() as u32 - 1)
             }
             Plain::List(_) | Plain::Tuple(_) | Plain::Dict(_) => Node::None,
         })
@@ -270,14 +272,11 @@ impl Values {
 
     fn container(&mut self, value: Plain<'_>, items: &[ValueId]) -> ValueId {
         self.intern(value, |values| {
-            let range = Range {
-                start: values.items.len(),
-                len: items.len() as u32,
-                hashable: items.iter().all(|&item| values.is_hashable(item)),
-            };
+            let range = Range { start: values.items.len() as u32, len: items.len() as u32 };
             values.items.extend_from_slice(items);
             match value {
-                Plain::Tuple(_) => Node::Tuple(range),
+                Plain::Tuple(_) if items.iter().all(|&item| values.is_hashable(item)) => Node::Tuple(range),
+                Plain::Tuple(_) => Node::OpenTuple(range),
                 Plain::Dict(_) => Node::Dict(range),
                 _ => Node::List(range),
             }
@@ -303,13 +302,14 @@ impl Values {
     }
 
     fn members(&self, range: Range) -> &[ValueId] {
-        &self.items[range.start..range.start + range.len as usize]
+        &self.items[range.start as usize..(range.start + range.len) as usize]
     }
 
     /// Bytes this table holds, about.
     pub(crate) fn memory(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
             + self.items.capacity() * size_of::<ValueId>()
+            + (self.texts.capacity() + self.bytes.capacity()) * size_of::<Arc<str>>()
             + self.text_bytes
             + self.index.memory()
     }

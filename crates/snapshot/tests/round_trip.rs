@@ -10,12 +10,7 @@ fn a_written_snapshot_reads_back_equal() {
     for file in all_pickles() {
         let snapshot = Snapshot::open(&file).unwrap();
         let again = written(&snapshot);
-        assert_eq!(
-            Snapshot::from_bytes(&again).unwrap(),
-            snapshot,
-            "{}",
-            file.display()
-        );
+        assert_eq!(Snapshot::from_bytes(&again).unwrap(), snapshot, "{}", file.display());
     }
 }
 
@@ -24,11 +19,7 @@ fn sharing_is_kept_so_files_do_not_grow() {
     for file in all_pickles() {
         let snapshot = Snapshot::open(&file).unwrap();
         let (before, after) = (common::unpacked(&file).len(), written(&snapshot).len());
-        assert!(
-            after * 10 <= before * 11,
-            "{} grew from {before} to {after}",
-            file.display()
-        );
+        assert!(after * 10 <= before * 11, "{} grew from {before} to {after}", file.display());
     }
 }
 
@@ -60,7 +51,13 @@ def load(path):
         data = gzip.decompress(data)
     return data, pickle.loads(data)
 
+seen = set()
+
 def same(theirs, ours, added, path="root"):
+    if (id(theirs), id(ours)) in seen:
+        return
+    if isinstance(theirs, (dict, list)):
+        seen.add((id(theirs), id(ours)))
     if type(theirs) is not type(ours):
         sys.exit(f"{path}: {type(theirs)} became {type(ours)}")
     if isinstance(theirs, dict):

@@ -31,7 +31,7 @@ pub enum ModelError {
         key: &'static str,
     },
     /// An unknown key's value cannot be kept.
-    #[error("{place}: {source}")]
+    #[error("{place}{}{source}", if place.is_empty() { "" } else { ": " })]
     Value {
         /// Where.
         place: String,

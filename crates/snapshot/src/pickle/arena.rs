@@ -139,6 +139,10 @@ impl<'a> Arena<'a> {
         self.nodes[id as usize].used = true;
     }
 
+    pub fn is_used(&self, id: u32) -> bool {
+        self.nodes[id as usize].used
+    }
+
     /// Remembers that this container cannot be folded, so that it is not tried for each of the
     /// places that share it.
     pub fn refuse(&mut self, id: u32) {

@@ -158,13 +158,8 @@ pub enum PickleError {
     UnhashableKey,
     /// Reading would need more memory than a file of this size may take.
     #[error(
-        "byte {offset}: reading would take more than {limit} bytes of memory, which is the bound \
-         for a file of this size (16 times its size and 64 MiB); the file is built to exhaust memory"
+        "reading would take more memory than a file of this size may ask for, 16 times its size and 64 MiB; it is \
+         built to exhaust memory"
     )]
-    OutOfBounds {
-        /// How far reading came.
-        offset: usize,
-        /// The bound, in bytes.
-        limit: usize,
-    },
+    OutOfBounds,
 }

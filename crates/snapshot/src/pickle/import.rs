@@ -32,8 +32,8 @@ const LONG: usize = 32;
 /// Imports words of one arena into one table; a container that comes twice is imported once.
 #[derive(Default)]
 pub(crate) struct Importer {
-    /// `None` while a container's members are being imported.
-    done: FxHashMap<u32, Option<ValueId>>,
+    /// What each container has become, by its number.
+    done: Vec<Done>,
     /// Long texts and bytes by where they stand: one that is shared is read once.
     long: FxHashMap<Word, ValueId>,
     frames: Frames,
@@ -45,13 +45,22 @@ pub(crate) struct Importer {
     failed: Option<PickleError>,
 }
 
+/// How far a container is.
+#[derive(Clone, Copy)]
+enum Done {
+    NotYet,
+    /// Its members are being imported.
+    Begun,
+    As(ValueId),
+}
+
 /// A container whose members are being imported.
 struct Task {
     node: u32,
     /// Members imported so far.
-    next: usize,
+    next: u32,
     /// Where they begin in `members`.
-    start: usize,
+    start: u32,
 }
 
 impl Importer {
@@ -94,21 +103,21 @@ impl Importer {
                 // The outermost task's value is the one asked for.
                 return Ok(self.members.pop().unwrap_or_else(|| values.none()));
             };
-            if let Some(&member) = arena.items(task.node).get(task.next) {
+            if let Some(&member) = arena.items(task.node).get(task.next as usize) {
                 task.next += 1;
                 if let Some(id) = self.enter(arena, unfold, values, member, limit)? {
                     self.members.push(id);
                 }
                 continue;
             }
-            let (node, start) = (task.node, task.start);
+            let (node, start) = (task.node, task.start as usize);
             let id = close(arena.kind(node), &self.members[start..], values)?;
             self.tasks.pop();
             self.members.truncate(start);
             self.members.push(id);
-            self.done.insert(node, Some(id));
-            if self.memory() + values.memory() > limit {
-                return Err(PickleError::OutOfBounds { offset: 0, limit });
+            self.done[node as usize] = Done::As(id);
+            if arena.memory() + self.memory() + values.memory() > limit {
+                return Err(PickleError::OutOfBounds);
             }
         }
     }
@@ -125,24 +134,28 @@ impl Importer {
         let Item::Node(node) = word.item() else {
             return Ok(Some(self.scalar(arena, values, word)));
         };
-        match self.done.get(&node) {
-            Some(Some(id)) => return Ok(Some(*id)),
-            Some(None) => return Err(PickleError::SelfReference),
-            None => {}
+        let place = node as usize;
+        if place >= self.done.len() {
+            self.done.resize(place + 1, Done::NotYet);
+        }
+        match self.done[place] {
+            Done::As(id) => return Ok(Some(id)),
+            Done::Begun => return Err(PickleError::SelfReference),
+            Done::NotYet => {}
         }
         arena.mark_used(node);
         let kind = arena.kind(node);
         if matches!(kind, Kind::List | Kind::Tuple | Kind::Dict) {
-            self.done.insert(node, None);
-            self.tasks.push(Task { node, next: 0, start: self.members.len() });
+            self.done[place] = Done::Begun;
+            self.tasks.push(Task { node, next: 0, start: self.members.len() as u32 });
             return Ok(None);
         }
         let (id, unfolded) = unfold.unfold(kind, values, &mut self.frames);
         self.unfolded += unfolded;
         if self.unfolded > limit {
-            return Err(PickleError::OutOfBounds { offset: 0, limit });
+            return Err(PickleError::OutOfBounds);
         }
-        self.done.insert(node, Some(id));
+        self.done[place] = Done::As(id);
         Ok(Some(id))
     }
 
@@ -161,7 +174,7 @@ impl Importer {
 
     /// Bytes held, about.
     pub fn memory(&self) -> usize {
-        self.done.capacity() * 13
+        self.done.capacity() * size_of::<Done>()
             + self.long.capacity() * 17
             + self.frames.capacity() * 9
             + self.tasks.capacity() * size_of::<Task>()

@@ -90,22 +90,18 @@ impl<'a, F: Fold> Machine<'a, F> {
     }
 
     /// Whether `more` bytes can be taken.
-    fn afford(&self, at: At, more: usize) -> Result<(), PickleError> {
+    fn afford(&self, more: usize) -> Result<(), PickleError> {
         if self.memory().saturating_add(more) > self.limit {
-            return Err(self.out_of_bounds(at));
+            return Err(PickleError::OutOfBounds);
         }
         Ok(())
     }
 
-    fn out_of_bounds(&self, at: At) -> PickleError {
-        PickleError::OutOfBounds { offset: at.offset, limit: self.limit }
-    }
-
     // The stack.
 
-    pub fn push(&mut self, at: At, word: Word) -> Result<(), PickleError> {
+    pub fn push(&mut self, word: Word) -> Result<(), PickleError> {
         if self.stack.len() == self.stack.capacity() {
-            self.afford(at, self.stack.capacity() * size_of::<Word>())?;
+            self.afford(self.stack.capacity() * size_of::<Word>())?;
         }
         self.stack.push(word);
         Ok(())
@@ -139,14 +135,14 @@ impl<'a, F: Fold> Machine<'a, F> {
     pub fn duplicate(&mut self, at: At) -> Result<(), PickleError> {
         self.need(at, 1)?;
         let top = self.stack[self.stack.len() - 1];
-        self.push(at, top)
+        self.push(top)
     }
 
     // Marks.
 
-    pub fn mark(&mut self, at: At) -> Result<(), PickleError> {
+    pub fn mark(&mut self) -> Result<(), PickleError> {
         if self.marks.len() == self.marks.capacity() {
-            self.afford(at, self.marks.capacity() * size_of::<Mark>())?;
+            self.afford(self.marks.capacity() * size_of::<Mark>())?;
         }
         self.marks.push(Mark { stack: self.stack.len(), outer: self.arena.enter() });
         Ok(())
@@ -179,9 +175,9 @@ impl<'a, F: Fold> Machine<'a, F> {
     // Containers.
 
     /// EMPTY_LIST, EMPTY_TUPLE, EMPTY_DICT.
-    pub fn push_empty(&mut self, at: At, kind: Kind) -> Result<(), PickleError> {
-        let id = self.new_node(at, kind)?;
-        self.push(at, Word::node(id))
+    pub fn push_empty(&mut self, kind: Kind) -> Result<(), PickleError> {
+        let id = self.new_node(kind)?;
+        self.push(Word::node(id))
     }
 
     /// LIST, TUPLE: of the values above the mark.
@@ -206,10 +202,10 @@ impl<'a, F: Fold> Machine<'a, F> {
         match folded {
             None => self.make(at, Kind::Dict, start),
             Some(kind) => {
-                let id = self.new_node(at, Kind::Dict)?;
+                let id = self.new_node(Kind::Dict)?;
                 self.arena.fold(id, kind);
                 self.stack.truncate(start);
-                self.push(at, Word::node(id))
+                self.push(Word::node(id))
             }
         }
     }
@@ -245,18 +241,21 @@ impl<'a, F: Fold> Machine<'a, F> {
         let start = self.start(at)?;
         let id = self.container_below(at, start, Kind::Dict)?;
         self.even(at, start)?;
+        if self.arena.is_used(id) {
+            return Err(PickleError::ChangedAfterUse { offset: at.offset, opcode: at.opcode });
+        }
         // A dict of a snapshot is filled at once; one that has items already stays as it is.
-        let folded = match self.arena.is_empty(id) {
-            true => self.folded(start),
-            false => None,
-        };
+        let folded = if self.arena.is_empty(id) { self.folded(start) } else { None };
+        if self.arena.is_used(id) {
+            return Err(PickleError::SelfReference);
+        }
         self.leave_mark();
         match folded {
             None => self.extend(at, id, start),
             Some(kind) => {
                 self.arena.fold(id, kind);
                 self.stack.truncate(start);
-                self.afford(at, 0)
+                self.afford(0)
             }
         }
     }
@@ -269,30 +268,30 @@ impl<'a, F: Fold> Machine<'a, F> {
             && let Some(pair) = Word::pair(first, second)
         {
             self.stack.truncate(start);
-            return self.push(at, pair);
+            return self.push(pair);
         }
-        let id = self.new_node(at, kind)?;
+        let id = self.new_node(kind)?;
         self.extend(at, id, start)?;
-        self.push(at, Word::node(id))
+        self.push(Word::node(id))
     }
 
-    fn new_node(&mut self, at: At, kind: Kind) -> Result<u32, PickleError> {
-        self.afford(at, 0)?;
+    fn new_node(&mut self, kind: Kind) -> Result<u32, PickleError> {
+        self.afford(0)?;
         match self.arena.new_node(kind) {
             Ok(id) => Ok(id),
-            Err(Full) => Err(self.out_of_bounds(at)),
+            Err(Full) => Err(PickleError::OutOfBounds),
         }
     }
 
     /// Moves the values from `start` on into a container.
     fn extend(&mut self, at: At, id: u32, start: usize) -> Result<(), PickleError> {
-        self.afford(at, (self.stack.len() - start) * size_of::<Word>())?;
+        self.afford((self.stack.len() - start) * size_of::<Word>())?;
         match self.arena.extend(id, &self.stack[start..]) {
             Ok(()) => {
                 self.stack.truncate(start);
                 Ok(())
             }
-            Err(ExtendError::Full) => Err(self.out_of_bounds(at)),
+            Err(ExtendError::Full) => Err(PickleError::OutOfBounds),
             Err(ExtendError::Used) => Err(PickleError::ChangedAfterUse { offset: at.offset, opcode: at.opcode }),
         }
     }
@@ -370,7 +369,7 @@ impl<'a, F: Fold> Machine<'a, F> {
         if index >= self.memo.len() {
             if index >= self.memo.capacity() {
                 let wanted = index.saturating_mul(size_of::<Word>());
-                self.afford(at, wanted)?;
+                self.afford(wanted)?;
             }
             self.memo.resize(index + 1, Word::EMPTY);
         }
@@ -382,7 +381,7 @@ impl<'a, F: Fold> Machine<'a, F> {
     pub fn get(&mut self, at: At, index: u64) -> Result<(), PickleError> {
         let known = usize::try_from(index).ok().and_then(|at| self.memo.get(at));
         match known {
-            Some(&word) if word != Word::EMPTY => self.push(at, word),
+            Some(&word) if word != Word::EMPTY => self.push(word),
             _ => Err(PickleError::NoMemo { offset: at.offset, index }),
         }
     }

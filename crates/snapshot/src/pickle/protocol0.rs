@@ -10,29 +10,29 @@ pub(crate) fn step<F: Fold>(machine: &mut Machine<'_, F>, at: At, opcode: u8, li
     if opcode == b'V' {
         let text = unescape(line).ok_or(malformed)?;
         let word = machine.arena.keep_text(text.as_bytes());
-        return machine.push(at, word);
+        return machine.push(word);
     }
     let line = std::str::from_utf8(line).map_err(|_| malformed.clone())?;
     match opcode {
-        b'I' if line == "00" => machine.push(at, Word::bool(false)),
-        b'I' if line == "01" => machine.push(at, Word::bool(true)),
+        b'I' if line == "00" => machine.push(Word::bool(false)),
+        b'I' if line == "01" => machine.push(Word::bool(true)),
         b'I' | b'L' => {
             let value = decimal(line).ok_or(malformed)?;
             match value.and_then(|value| machine.arena.keep_int(value)) {
-                Some(word) => machine.push(at, word),
+                Some(word) => machine.push(word),
                 None => Err(PickleError::IntTooBig { offset: at.offset }),
             }
         }
         b'F' => {
             let value = line.trim().parse().map_err(|_| malformed)?;
             let word = machine.arena.keep_float(value);
-            machine.push(at, word)
+            machine.push(word)
         }
         b'S' => {
             // Python 2's quoted text. One with escapes is not written by any snapshot.
             let text = quoted(line).ok_or(malformed)?;
             let word = machine.arena.keep_text(text.as_bytes());
-            machine.push(at, word)
+            machine.push(word)
         }
         b'p' => {
             let index = line.trim().parse().map_err(|_| malformed)?;

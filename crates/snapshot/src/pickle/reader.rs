@@ -116,9 +116,9 @@ fn step<F: Fold>(machine: &mut Machine<'_, F>, reader: &mut Reader<'_>, at: At, 
         }
 
         // Numbers.
-        b'K' => small_int(machine, at, reader.number(at, 1)? as i64),
-        b'M' => small_int(machine, at, reader.number(at, 2)? as i64),
-        b'J' => small_int(machine, at, (reader.number(at, 4)? as u32 as i32).into()),
+        b'K' => small_int(machine, reader.number(at, 1)? as i64),
+        b'M' => small_int(machine, reader.number(at, 2)? as i64),
+        b'J' => small_int(machine, (reader.number(at, 4)? as u32 as i32).into()),
         0x8a => {
             let len = reader.number(at, 1)?;
             let bytes = reader.take(at, len)?;
@@ -131,11 +131,11 @@ fn step<F: Fold>(machine: &mut Machine<'_, F>, reader: &mut Reader<'_>, at: At, 
         }
         b'G' => {
             reader.take(at, 8)?;
-            machine.push(at, Word::float(at.offset))
+            machine.push(Word::float(at.offset))
         }
-        b'N' => machine.push(at, Word::NONE),
-        0x88 => machine.push(at, Word::bool(true)),
-        0x89 => machine.push(at, Word::bool(false)),
+        b'N' => machine.push(Word::NONE),
+        0x88 => machine.push(Word::bool(true)),
+        0x89 => machine.push(Word::bool(false)),
 
         // Texts and bytes.
         0x8c | b'U' => text(machine, reader, at, 1),
@@ -146,10 +146,10 @@ fn step<F: Fold>(machine: &mut Machine<'_, F>, reader: &mut Reader<'_>, at: At, 
         0x8e | 0x96 => bytes(machine, reader, at, 8),
 
         // Containers.
-        b'(' => machine.mark(at),
-        b']' => machine.push_empty(at, Kind::List),
-        b')' => machine.push_empty(at, Kind::Tuple),
-        b'}' => machine.push_empty(at, Kind::Dict),
+        b'(' => machine.mark(),
+        b']' => machine.push_empty(Kind::List),
+        b')' => machine.push_empty(Kind::Tuple),
+        b'}' => machine.push_empty(Kind::Dict),
         b'l' => machine.gather(at, Kind::List),
         b't' => machine.gather(at, Kind::Tuple),
         b'd' => machine.gather_dict(at),
@@ -193,21 +193,21 @@ fn step<F: Fold>(machine: &mut Machine<'_, F>, reader: &mut Reader<'_>, at: At, 
     }
 }
 
-fn small_int<F: Fold>(machine: &mut Machine<'_, F>, at: At, value: i64) -> Result<(), PickleError> {
-    machine.push(at, Word::int(value).unwrap_or(Word::NONE))
+fn small_int<F: Fold>(machine: &mut Machine<'_, F>, value: i64) -> Result<(), PickleError> {
+    machine.push(Word::int(value).unwrap_or(Word::NONE))
 }
 
 fn long_int<F: Fold>(machine: &mut Machine<'_, F>, at: At, bytes: &[u8]) -> Result<(), PickleError> {
     let word = long(bytes).and_then(|value| machine.arena.keep_int(value));
     match word {
-        Some(word) => machine.push(at, word),
+        Some(word) => machine.push(word),
         None => Err(PickleError::IntTooBig { offset: at.offset }),
     }
 }
 
 fn text<F: Fold>(machine: &mut Machine<'_, F>, reader: &mut Reader<'_>, at: At, width: u64) -> Result<(), PickleError> {
     reader.counted(at, width, true)?;
-    machine.push(at, Word::text(at.offset))
+    machine.push(Word::text(at.offset))
 }
 
 fn bytes<F: Fold>(
@@ -217,7 +217,7 @@ fn bytes<F: Fold>(
     width: u64,
 ) -> Result<(), PickleError> {
     reader.counted(at, width, false)?;
-    machine.push(at, Word::bytes(at.offset))
+    machine.push(Word::bytes(at.offset))
 }
 
 /// An opcode's name in Python's `pickletools`.

@@ -8,18 +8,13 @@ use millpond_snapshot::Snapshot;
 
 /// The folder of recordings beside the workspace; `None`, with a note, where there is none.
 pub fn shared(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("MILLPOND_SHARED").map_or_else(
-        || concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").into(),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("MILLPOND_SHARED")
+        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").into(), PathBuf::from);
     let path = root.join(part);
     if path.exists() {
         return Some(path);
     }
-    eprintln!(
-        "skipped: {} is missing; set MILLPOND_SHARED",
-        path.display()
-    );
+    eprintln!("skipped: {} is missing; set MILLPOND_SHARED", path.display());
     None
 }
 
@@ -46,10 +41,7 @@ pub fn examples() -> [PathBuf; 2] {
 /// Every recorded snapshot there is.
 pub fn all_pickles() -> Vec<PathBuf> {
     let folders = ["golden/pickles", "real", "workloads"];
-    let recorded = folders
-        .iter()
-        .filter_map(|folder| shared(folder))
-        .flat_map(|folder| pickles_in(&folder));
+    let recorded = folders.iter().filter_map(|folder| shared(folder)).flat_map(|folder| pickles_in(&folder));
     examples().into_iter().chain(recorded).collect()
 }
 
@@ -74,21 +66,12 @@ pub fn written(snapshot: &Snapshot) -> Vec<u8> {
 
 /// What Python prints for a script and its arguments; `None`, with a note, without Python.
 pub fn python(script: &str, arguments: &[&Path]) -> Option<String> {
-    let child = Command::new("python3")
-        .arg("-c")
-        .arg(script)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output();
+    let child = Command::new("python3").arg("-c").arg(script).args(arguments).stdin(Stdio::null()).output();
     let Ok(output) = child else {
         eprintln!("skipped: there is no python3");
         return None;
     };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).expect("a text"))
 }
 
