@@ -6,7 +6,7 @@ use millpond_sim::{Call, CallKind};
 use super::line::{Called, Traced};
 use super::ranges::Ranges;
 use super::recording::{Allocated, ParityError, Recording};
-use super::{Difference, rules, stats};
+use super::{Difference, rules, segments, stats};
 use crate::machine::Machine;
 use crate::runner::{Failure, Outcome, Runner};
 use crate::workload::Op;
@@ -96,7 +96,8 @@ impl Comparison<'_> {
                 call: name.to_owned(),
                 addr: self.relative(call.addr),
                 size: call.size,
-                error: call.code.map(|code| code.0),
+                // Recordings hold failed reservations like any other, at address 0.
+                error: call.code.filter(|_| call.kind != CallKind::Reserve).map(|code| code.0),
             };
             match self.recording.calls.get(self.next.call) {
                 Some(expected) if *expected == got => {}
@@ -245,9 +246,33 @@ impl Comparison<'_> {
         if let Some((at, _)) = self.recording.checkpoints.get(self.next.checkpoint) {
             return differ(*at, "statistic", "R8.1", "a checkpoint", "no such request");
         }
-        match &self.recording.end {
-            Some(expected) => self.statistics(request, expected),
-            None => Ok(()),
+        if let Some(expected) = &self.recording.end {
+            self.statistics(request, expected)?;
+        }
+        self.segments(request)
+    }
+
+    fn segments(&mut self, request: u64) -> Verdict {
+        let expected = &self.recording.segments;
+        let va_base = self.recording.header.va_base;
+        let got = segments::recorded_form(&self.machine.allocator().segments(), &self.ranges, va_base);
+        for (want, have) in expected.iter().zip(&got) {
+            for (a, b) in want.blocks.iter().zip(&have.blocks) {
+                if !segments::same(a, b) {
+                    let (a, b) = (format!("{want}: {a:?}"), format!("{have}: {b:?}"));
+                    return differ(request, "final block", rules::BLOCK, a, b);
+                }
+                self.decisions += 1;
+            }
+            if want.blocks.len() != have.blocks.len() || want.to_string() != have.to_string() {
+                return differ(request, "final segment", rules::SEGMENT, want, have);
+            }
+            self.decisions += 1;
+        }
+        match (expected.get(got.len()), got.get(expected.len())) {
+            (Some(want), _) => differ(request, "final segment", rules::SEGMENT, want, NOTHING),
+            (_, Some(have)) => differ(request, "final segment", rules::SEGMENT, NOTHING, have),
+            _ => Ok(()),
         }
     }
 }
@@ -255,8 +280,6 @@ impl Comparison<'_> {
 /// The name of a driver call in a recording; `None` for calls that recordings leave out.
 fn recorded_name(call: &Call) -> Option<&'static str> {
     Some(match call.kind {
-        // A reservation that failed granted nothing, and was not written.
-        CallKind::Reserve if call.code.is_some() => return None,
         CallKind::Malloc => "malloc",
         CallKind::Free => "free",
         CallKind::Reserve => "reserve",

@@ -10,6 +10,7 @@ mod line;
 mod ranges;
 mod recording;
 mod rules;
+mod segments;
 mod stats;
 
 use rayon::prelude::*;
