@@ -82,7 +82,7 @@ codes! {
     12 BadWorkload "a line of the workload is no request",
         means "A workload has one request a line, as a JSON object with an \"op\" and the fields of that operation. The named \
                line is something else.",
-        do "docs/src/workload-format.md lists every operation and its fields.";
+        do "docs/workload-format.md lists every operation and its fields.";
     13 BadSetting "a setting is refused",
         means "The settings string has an unknown key, a value that the key cannot take, or is not written as \
                key:value,key:value. PyTorch's own reaction differs: some faults raise, some abort when torch is imported, and \

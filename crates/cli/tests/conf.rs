@@ -7,7 +7,9 @@ use common::{assert_fails, json, ok, program, run, run_with};
 #[test]
 fn a_good_string_is_explained() {
     let text = ok(&["conf", "expandable_segments:True,max_split_size_mb:128"]);
-    for words in ["expandable_segments: True", "max_split_size_mb: 128 MiB", "Default: unlimited.", "The string is good."] {
+    for words in
+        ["expandable_segments: True", "max_split_size_mb: 128 MiB", "Default: unlimited.", "The string is good."]
+    {
         assert!(text.contains(words), "{words}: {text}");
     }
     let answer = json(&run(&["conf", "expandable_segments:True", "--json"]));
@@ -65,10 +67,11 @@ fn the_environment_says_who_wins() {
     let none = ok(&["conf", "--from-env"]);
     assert!(none.contains("No variable is set"), "{none}");
     let run = run_with(
-        program()
-            .env("PYTORCH_CUDA_ALLOC_CONF", "")
-            .env("PYTORCH_ALLOC_CONF", "expandable_segments:True")
-            .args(["conf", "--from-env", "--json"]),
+        program().env("PYTORCH_CUDA_ALLOC_CONF", "").env("PYTORCH_ALLOC_CONF", "expandable_segments:True").args([
+            "conf",
+            "--from-env",
+            "--json",
+        ]),
     );
     assert_eq!(run.status, 0, "{}", run.stderr);
     let answer = json(&run);

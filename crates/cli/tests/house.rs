@@ -70,8 +70,11 @@ fn packages() -> Vec<Package> {
 
 #[test]
 fn a_crate_uses_only_those_below_it() {
-    let layer_of: BTreeMap<&str, usize> =
-        LAYERS.iter().enumerate().flat_map(|(layer, folders)| folders.iter().map(move |&folder| (folder, layer))).collect();
+    let layer_of: BTreeMap<&str, usize> = LAYERS
+        .iter()
+        .enumerate()
+        .flat_map(|(layer, folders)| folders.iter().map(move |&folder| (folder, layer)))
+        .collect();
     for Package { folder, uses, .. } in packages() {
         let Some(layer) = layer_of.get(folder.as_str()) else { panic!("{folder} needs a place in LAYERS") };
         for used in uses {

@@ -96,8 +96,10 @@ fn manual_pages_are_written_beside_and_renamed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
     ok(&["man", "--dir", &path]);
-    let mut names: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert!(names.contains(&"millpond.1".into()) && names.contains(&"millpond-replay.1".into()), "{names:?}");
     assert!(names.iter().all(|name| name.ends_with(".1")), "{names:?}");

@@ -24,7 +24,8 @@ fn the_answer_has_the_shape_of_schema_1() {
     ] {
         assert!(device[key].is_u64(), "{key}: {device}");
     }
-    let sum: u64 = ["active", "free_in_used_segments", "releasable"].iter().filter_map(|key| device[key].as_u64()).sum();
+    let sum: u64 =
+        ["active", "free_in_used_segments", "releasable"].iter().filter_map(|key| device[key].as_u64()).sum();
     assert_eq!(device["reserved"], sum, "every reserved byte is in use, free beside something in use, or releasable");
     assert!(answer["settings"].is_object());
     assert_eq!(answer["problems"], serde_json::json!([]));

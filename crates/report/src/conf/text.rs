@@ -22,7 +22,7 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
         text.push('\n');
     }
     for fault in &explanation.faults {
-        text.push('\n');
+        text.push_str(if text.is_empty() { "" } else { "\n" });
         text.push_str(&self::fault(fault, paint));
     }
     text.push_str(&notices(&explanation.notices, paint));
@@ -78,7 +78,14 @@ fn changed(settings: &Settings, paint: Paint) -> String {
 /// The place in the string, the sentence, the hint, and PyTorch's own reaction.
 fn fault(fault: &Fault, paint: Paint) -> String {
     let mut text = place(fault, paint);
-    let _ = writeln!(text, "{} {}", paint.bad("refused:"), plain(&fault.error.to_string()));
+    let mut sentence = fault.error.to_string();
+    if !text.is_empty() {
+        // It ends with what the mark shows.
+        let shown = format!(" (at byte {} of \"{}\")", fault.at.start, fault.error.text);
+        sentence.truncate(sentence.strip_suffix(&shown).unwrap_or(&sentence).len());
+    }
+    let sentence = paragraph(&plain(&sentence), 9);
+    let _ = write!(text, "{} {}", paint.bad("refused:"), sentence.trim_start());
     if let Some(hint) = &fault.hint {
         text.push_str(&paragraph(&plain(hint), 4));
     }
