@@ -9,7 +9,12 @@ impl Model {
     pub fn alloc_expandable(&mut self, request: &Request) -> Option<u64> {
         let need = request.rounded;
         let mut block = match self.find_spot(request) {
-            Some(block) => block,
+            Some(block) => {
+                if self.next(block).is_some_and(|next| self.next(next).is_some()) {
+                    self.reach("R4.11 gap first");
+                }
+                block
+            }
             None => self.new_expandable(request)?,
         };
         if self.block(block).used == Use::Unmapped {
@@ -19,7 +24,11 @@ impl Model {
         while self.block(block).size < need {
             let next = self.next(block).expect("room behind");
             let bytes = (need - self.block(block).size).min(self.block(next).size);
-            block = self.map_block(next, bytes)?;
+            let Some(grown) = self.map_block(next, bytes) else {
+                self.reach("R4.14 mapping failed half-way");
+                return None;
+            };
+            block = grown;
         }
         Some(block)
     }
@@ -56,6 +65,7 @@ impl Model {
         let page = if request.small { 2 * MIB } else { self.conf.large_segment };
         let size = self.conf.reserve_bytes(self.device.capacity).div_ceil(page) * page;
         if size < request.rounded {
+            self.reach("R4.12 reserve too small");
             return None;
         }
         let base = self.device.reserve(size);
@@ -103,6 +113,7 @@ impl Model {
         let clock = *self.clock(pool, small);
         for (from, to) in [(addr, start), (end, addr + size)] {
             if from < to {
+                self.reach("R4.19 edges stay");
                 let rest = self.add_block(segment, from, to - from, Use::Free);
                 self.block_mut(rest).born = clock;
                 self.block_mut(rest).requested = self.block(block).requested;
@@ -117,6 +128,7 @@ impl Model {
         self.tell("segment_unmap", start, end - start);
         self.merge(block);
         if !self.is_split(block) {
+            self.reach("R4.22 segment destroyed");
             self.device.unreserve(base);
             self.blocks.retain(|b| b.segment != segment);
             self.segments.retain(|s| s.counter != segment);

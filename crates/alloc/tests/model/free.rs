@@ -23,7 +23,8 @@ impl Model {
         if self.block(id).streams.is_empty() {
             self.free_block(id);
         } else if self.in_capture(who) {
-            self.deferred.push(id); // R5.29
+            self.deferred.push(id);
+            self.reach("R5.29 deferred");
         } else {
             self.insert_events(id);
         }
@@ -123,6 +124,7 @@ impl Model {
             if self.queue(key).is_empty() {
                 self.queue_order.erase(key);
             } else {
+                self.reach("R3.13 event not ready");
                 slot += 1;
             }
         }
@@ -152,9 +154,11 @@ impl Model {
             };
             for (event, block) in self.queue(key).clone() {
                 if only.is_some_and(|pool| self.segment_of(block).pool != pool) {
+                    self.reach("R2.33 only the pool's events");
                     continue;
                 }
                 self.device.wait_event(event);
+                self.reach("R2.31 pending block freed");
                 self.queue(key).retain(|&(e, _)| e != event);
                 self.event_done(block);
             }
@@ -180,6 +184,7 @@ impl Model {
             if self.block(id).streams.is_empty() {
                 self.free_block(id);
             } else {
+                self.reach("R5.37 event after a capture");
                 self.insert_events(id);
             }
         }

@@ -35,6 +35,9 @@ impl Model {
             self.process_events();
         }
         let request = self.request(size, stream, who);
+        if request.rounded != size.div_ceil(512) * 512 {
+            self.reach("R1.5 divided");
+        }
         let custom = self.pool(request.pool).is_some_and(|pool| pool.custom.is_some());
         let expandable = self.conf.expandable && !custom;
         if let Some(block) = self.get_free_block(&request, expandable) {
@@ -48,6 +51,7 @@ impl Model {
             if request.pool == DEFAULT
                 && let Some(block) = self.borrow_block(&request)?
             {
+                self.reach("R2.27 lent");
                 return Ok(self.hand_out(block, &request, false)); // R1.15
             }
             if self.release_available(&request) {
@@ -56,6 +60,9 @@ impl Model {
             if !matches!(fresh, Fresh::Block(_)) && !self.in_capture(who) {
                 self.release_cached(DEFAULT, who);
                 fresh = self.alloc_block(&request, expandable, true);
+                if let Fresh::Block(_) = fresh {
+                    self.reach("R2.7 served after retry");
+                }
             }
         }
         match fresh {
@@ -87,30 +94,36 @@ impl Model {
         let mut at = free.iter().position(|&id| self.block(id).size >= request.rounded)?;
         if self.is_expandable(free[at]) {
             if expandable_active {
-                // R1.23: only neighbours in the set are compared.
-                let effective = |id: u64| {
-                    let unmapped = self.next(id).filter(|&next| self.block(next).used == Use::Unmapped);
-                    self.block(id).size + unmapped.map_or(0, |next| self.block(next).size)
-                };
+                // Only neighbours in the set are compared.
                 while self.is_expandable(free[at])
                     && at + 1 < free.len()
-                    && effective(free[at + 1]) < effective(free[at])
+                    && self.effective_size(free[at + 1]) < self.effective_size(free[at])
                 {
                     at += 1;
+                    self.reach("R1.23 a smaller growable block");
                 }
             } else {
-                at += free[at..].iter().position(|&id| !self.is_expandable(id))?; // R1.24
+                self.reach("R1.24 expandable skipped");
+                at += free[at..].iter().position(|&id| !self.is_expandable(id))?;
             }
         }
         // R1.25.
         let (size, max_split) = (self.block(free[at]).size, self.conf.max_split);
         if request.rounded < max_split && size >= max_split {
+            self.reach("R1.25 oversize block refused");
             return None;
         }
         if request.rounded >= max_split && size >= request.rounded + self.conf.max_non_split_rounding {
+            self.reach("R1.25 rounding refused");
             return None;
         }
         Some(free[at])
+    }
+
+    /// R1.23: what a block can grow to.
+    fn effective_size(&self, id: u64) -> u64 {
+        let unmapped = self.next(id).filter(|&next| self.block(next).used == Use::Unmapped);
+        self.block(id).size + unmapped.map_or(0, |next| self.block(next).size)
     }
 
     /// Section 2.3.
@@ -120,12 +133,14 @@ impl Model {
         }
         let (held, size) = (self.held(), request.alloc_size);
         if self.limit.is_some_and(|limit| held + size > limit) {
+            self.reach("R2.11 limit");
             return Fresh::NoMemory;
         }
         if self.conf.throw_on_oom {
             let allowed = (self.conf.fraction * self.device.capacity as f64) as u64;
             if held + size > allowed {
                 self.stats.rejections += 1;
+                self.reach("R2.40 rejected");
                 return Fresh::Rejected;
             }
         }
@@ -139,7 +154,12 @@ impl Model {
             Some(source) => (self.sources[source].take(size), Kind::Custom),
             None => (self.device.malloc(size), Kind::Driver),
         };
-        let Some(base) = addr else { return Fresh::NoMemory };
+        let Some(base) = addr else {
+            if custom.is_some() {
+                self.reach("R2.14 custom allocator empty");
+            }
+            return Fresh::NoMemory;
+        };
         // R2.17.
         self.pool_mut(request.pool).expect("a pool").driver_count += 1;
         let counter = self.register();
@@ -161,12 +181,12 @@ impl Model {
             let id = key.1;
             let f2 = std::env::var("SKIP_F2").is_ok() && self.scopes.iter().any(|s| s.0 == id);
             if !f2 {
-            self.begin_allocate_to_pool(id, Filter::Thread(request.who.thread))?; // R2.30
+                self.begin_allocate_to_pool(id, Filter::Thread(request.who.thread))?; // R2.30
             }
             let block = self.get_free_block(&Request { pool: id, ..*request }, false);
             if !f2 {
-            self.end_allocate_to_pool(id)?;
-            self.release_pool(id)?;
+                self.end_allocate_to_pool(id)?;
+                self.release_pool(id)?;
             }
             if block.is_some() {
                 return Ok(block);
@@ -190,6 +210,10 @@ impl Model {
 
     fn hand_out(&mut self, block: u64, request: &Request, expandable_active: bool) -> u64 {
         let split = self.should_split(block, request.rounded, expandable_active);
+        let no_split = self.pool(self.segment_of(block).pool).is_some_and(|pool| pool.no_split);
+        if no_split && self.block(block).size > request.rounded + MIB {
+            self.reach("R1.12 whole by no_split");
+        }
         let live = self.carve(block, request.rounded, request.requested, split);
         self.block(live).addr
     }
@@ -246,6 +270,7 @@ impl Model {
         let device_free = self.device.free_bytes();
         self.tell("oom", device_free, request.rounded);
         self.stats.ooms += 1;
+        self.reach("R2.43 out of memory");
         let cached = self.blocks.iter().filter(|b| b.used == Use::Free && self.segment_of(b.id).pool != DEFAULT);
         let cached_in_private_pools = cached.map(|b| b.size).sum();
         let total = self.device.capacity;

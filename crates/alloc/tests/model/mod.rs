@@ -16,6 +16,7 @@ pub mod pools;
 pub mod release;
 pub mod script;
 pub mod settings;
+pub mod solo;
 pub mod state;
 pub mod stats;
 pub mod table;

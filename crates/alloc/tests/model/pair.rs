@@ -29,7 +29,7 @@ pub fn pool_id(id: Id) -> PoolId {
 
 /// The real side's custom allocator.
 #[derive(Debug)]
-pub struct Custom(Mutex<Jumpy>);
+pub struct Custom(pub Mutex<Jumpy>);
 
 impl CustomAllocator for Custom {
     fn raw_alloc(&self, bytes: u64, _: Stream) -> Option<u64> {

@@ -94,6 +94,9 @@ impl Model {
         let found = self.free_blocks(request.pool, request.small, stream).into_iter().find(covers);
         let Some(block) = found else { return Err(Failure::NotFree) };
         let before = addr - self.block(block).addr;
+        if before > 0 {
+            self.reach("R2.54 prefix");
+        }
         let prefix = (before > 0).then(|| self.carve(block, before, before, true));
         let Segment { pool, small, .. } = *self.segment_of(block);
         let remaining = self.block(block).size - request.rounded;

@@ -25,6 +25,7 @@ impl Model {
             for id in self.free_set(DEFAULT, false) {
                 if !self.is_split(id) && !self.is_expandable(id) && age(self, id) as f64 >= threshold {
                     freed_something = true;
+                    self.reach("R2.22 collected");
                     reclaimed += self.block(id).size;
                     total_age -= age(self, id);
                     count -= 1;
@@ -46,6 +47,7 @@ impl Model {
             && !self.is_expandable(free[at])
         {
             self.release_unsplit(free[at]);
+            self.reach("R2.25 one oversize block");
             return true;
         }
         let mut released = 0;
@@ -54,6 +56,7 @@ impl Model {
                 break;
             }
             if !self.is_expandable(id) {
+                self.reach("R2.26 several oversize blocks");
                 released += self.block(id).size;
                 self.release_unsplit(id);
             }
@@ -116,15 +119,13 @@ impl Model {
             }
             self.release_blocks(id, true);
             self.release_blocks(id, false);
-            let count = self.pool(id).expect("a pool").driver_count;
-            let holds = self.segments.iter().any(|segment| segment.pool == id);
-            if holds && count <= 0 {
-                // The count of R4.21 has run below what is held; the original asserts that it does not.
-                self.pool_mut(id).expect("a pool").driver_count = 1;
-            } else if count == 0 {
+            // R4.21 counts allocations that mapped up and unmapped ranges down, so the original's count can stay above 0 when
+            // nothing is held, and it keeps an empty pool then. Nothing but a second emptying of the dead id would show it.
+            if !self.segments.iter().any(|segment| segment.pool == id) {
                 self.pools.retain(|pool| pool.id != id);
                 self.clocks.retain(|&(pool, ..)| pool != id);
                 self.freeable.erase(key);
+                self.reach("R2.32 pool erased");
                 slot -= 1;
             }
         }

@@ -1,6 +1,8 @@
 //! What a test does to both sides: operations whose targets are picked by number from what is there, so that any list of
 //! operations is a valid script and shrinks to a shorter one.
 
+use std::collections::BTreeSet;
+
 use millpond_driver::Order;
 use proptest::prelude::*;
 
@@ -61,8 +63,8 @@ pub enum Next {
     Stop,
 }
 
-/// Runs a script to its end or to where the law ends; the error says which step differs and how.
-pub fn run(start: &Start, ops: &[Op]) -> Result<usize, String> {
+/// Runs a script to its end or to where the law ends: what it reached. The error says which step differs and how.
+pub fn run(start: &Start, ops: &[Op]) -> Result<BTreeSet<&'static str>, String> {
     let mut pair = Pair::new(start);
     for (i, op) in ops.iter().enumerate() {
         let next = pair
@@ -70,11 +72,13 @@ pub fn run(start: &Start, ops: &[Op]) -> Result<usize, String> {
             .and_then(|()| pair.settle())
             .map_err(|difference| format!("step {i}, {op:?}: {difference}"))?;
         if let Next::Stop = next {
-            return Ok(i);
+            break;
         }
     }
-    pair.compare_names()?;
-    Ok(ops.len())
+    if pair.model.undefined.is_none() {
+        pair.compare_names()?;
+    }
+    Ok(pair.model.reached)
 }
 
 fn pick<T>(list: &[T], nth: usize) -> Option<&T> {
@@ -246,7 +250,8 @@ impl Pair {
         let addr = block.addr + offset % block.size;
         let size = 1 + size % block.size;
         let theirs = self.model.malloc_at(addr, size, raw, who);
-        let r = self.unless_undefined("alloc_at", theirs, |pair| pair.real.alloc_at(addr, size, stream(raw), &caller(who)));
+        let r =
+            self.unless_undefined("alloc_at", theirs, |pair| pair.real.alloc_at(addr, size, stream(raw), &caller(who)));
         if std::env::var("SKIP_F3").is_ok() {
             r?;
             return self.step(&Op::ProcessEvents(who));

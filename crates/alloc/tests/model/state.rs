@@ -1,5 +1,7 @@
 //! What the model holds: flat lists of segments and blocks, and questions about them.
 
+use std::collections::BTreeSet;
+
 use super::device::Device;
 use super::settings::Conf;
 use super::stats::{Statistics, What};
@@ -158,7 +160,40 @@ pub struct Model {
     pub undefined: Option<&'static str>,
     /// Whether several deferred blocks were freed at once: their order is unspecified (R3.16).
     pub unordered: bool,
+    /// Which of [`REACHABLE`] happened: so that a test can tell that its scripts go everywhere.
+    pub reached: BTreeSet<&'static str>,
 }
+
+/// What random scripts must all have met.
+pub const REACHABLE: [&str; 27] = [
+    "R1.5 divided",
+    "R1.12 whole by no_split",
+    "R1.23 a smaller growable block",
+    "R1.24 expandable skipped",
+    "R1.25 oversize block refused",
+    "R1.25 rounding refused",
+    "R2.11 limit",
+    "R2.14 custom allocator empty",
+    "R2.22 collected",
+    "R2.25 one oversize block",
+    "R2.26 several oversize blocks",
+    "R2.27 lent",
+    "R2.31 pending block freed",
+    "R2.32 pool erased",
+    "R2.33 only the pool's events",
+    "R2.40 rejected",
+    "R2.43 out of memory",
+    "R2.54 prefix",
+    "R2.7 served after retry",
+    "R3.13 event not ready",
+    "R4.11 gap first",
+    "R4.12 reserve too small",
+    "R4.14 mapping failed half-way",
+    "R4.19 edges stay",
+    "R4.22 segment destroyed",
+    "R5.29 deferred",
+    "R5.37 event after a capture",
+];
 
 impl Model {
     pub fn new(conf: Conf, capacity: u64, manual: bool) -> Self {
@@ -186,6 +221,7 @@ impl Model {
             sources: Vec::new(),
             undefined: None,
             unordered: false,
+            reached: BTreeSet::new(),
         }
     }
 
@@ -278,6 +314,10 @@ impl Model {
             Filter::Streams(streams) => streams.contains(&stream),
         };
         self.scopes.iter().rev().find(|(_, filter)| accepts(filter)).map_or(DEFAULT, |(pool, _)| *pool)
+    }
+
+    pub fn reach(&mut self, what: &'static str) {
+        self.reached.insert(what);
     }
 
     pub fn tell(&mut self, action: &'static str, addr: u64, size: u64) {
