@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::calls::CallKind;
 use crate::mappings::Granted;
 use crate::physical::{GRANULE, HandleState};
+use crate::process::ProcessMemory;
 use crate::sim::{Sim, State, refuse};
 
 /// Bytes come into being in pages of this size when they are first written.
@@ -31,6 +32,8 @@ pub(crate) enum Store {
     Pages(FxHashMap<u64, Box<[u8]>>),
     /// In a file that other processes can have too; `id` is its device and inode.
     File { file: Arc<File>, id: (u64, u64) },
+    /// The memory of the process; a place is an address.
+    Process(Arc<dyn ProcessMemory>),
 }
 
 impl Store {
@@ -42,6 +45,10 @@ impl Store {
     fn read(&self, at: u64, to: &mut [u8]) -> std::io::Result<()> {
         match self {
             Store::File { file, .. } => file.read_exact_at(to, at),
+            Store::Process(memory) => {
+                memory.read(at, to);
+                Ok(())
+            }
             Store::Pages(pages) => {
                 for (page, offset, part) in parts(at, to.len()) {
                     match pages.get(&page) {
@@ -57,6 +64,10 @@ impl Store {
     fn write(&mut self, at: u64, from: &[u8]) -> std::io::Result<()> {
         match self {
             Store::File { file, .. } => file.write_all_at(from, at),
+            Store::Process(memory) => {
+                memory.write(at, from);
+                Ok(())
+            }
             Store::Pages(pages) => {
                 for (page, offset, part) in parts(at, from.len()) {
                     let new = &from[part];

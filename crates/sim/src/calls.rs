@@ -64,6 +64,7 @@ calls! {
     GraphLaunch "cuGraphLaunch" Runtime;
     StreamCreate "cuStreamCreate" Runtime;
     StreamDestroy "cuStreamDestroy" Runtime;
+    StreamQuery "cuStreamQuery" Runtime;
     StreamSynchronize "cuStreamSynchronize" Runtime;
     DeviceSynchronize "cuCtxSynchronize" Runtime;
     EventCreate "cuEventCreate" Runtime;

@@ -73,6 +73,27 @@ impl Sim {
         }
     }
 
+    /// `cuStreamQuery`: whether all that `stream` has is done: its events in immediate and manual mode, its work in
+    /// timed mode.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`; `STREAM_CAPTURE_UNSUPPORTED` while it captures, which the question invalidates.
+    pub fn stream_query(&self, stream: Stream) -> Result<bool> {
+        const KIND: CallKind = CallKind::StreamQuery;
+        self.call(KIND, 0, 0, |state| {
+            let index = state.streams.find(stream, KIND)?;
+            if state.streams.at(index).capture.is_some() && state.capture_checks {
+                state.invalidate_capture_of(index);
+                return refuse(KIND, Code::ERROR_STREAM_CAPTURE_UNSUPPORTED, format!("{stream} is capturing"));
+            }
+            let asked = state.streams.at(index);
+            Ok(match state.mode {
+                EventMode::Timed => asked.busy_until <= state.meter.now,
+                _ => asked.recorded == asked.completed,
+            })
+        })
+    }
+
     /// How many recorded events are not complete.
     pub fn pending_events(&self) -> u64 {
         let state = self.lock();

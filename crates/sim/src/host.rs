@@ -8,6 +8,7 @@ use crate::address_space::AddressSpace;
 use crate::backing::Store;
 use crate::calls::CallKind;
 use crate::config::Placement;
+use crate::process::Process;
 use crate::sim::{Sim, State, refuse};
 
 /// The host's pages.
@@ -24,6 +25,8 @@ pub(crate) struct HostMemory {
     registered: BTreeMap<u64, u64>,
     /// Page-locked bytes, whole pages.
     locked: u64,
+    /// The process, if its memory is the host's.
+    pub process: Option<Process>,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,7 @@ impl Default for HostMemory {
             ranges: BTreeMap::new(),
             registered: BTreeMap::new(),
             locked: 0,
+            process: None,
         }
     }
 }
@@ -65,11 +69,31 @@ impl HostMemory {
         {
             return Some(base + range.asked);
         }
-        self.registered_at(addr).map(|(base, bytes)| base + bytes)
+        let registered = self.registered_at(addr).map(|(base, bytes)| base + bytes);
+        registered.or_else(|| self.process.as_ref().filter(|_| by_copy)?.end(addr))
+    }
+
+    /// New memory of `bytes`, whole pages.
+    fn take(&mut self, bytes: u64) -> Option<u64> {
+        match &self.process {
+            Some(process) => process.memory.alloc(bytes),
+            None => self.space.take(bytes, 0, 0),
+        }
+    }
+
+    fn give(&mut self, addr: u64, bytes: u64) {
+        match &self.process {
+            Some(process) => process.memory.free(addr, bytes),
+            None => self.space.give(addr, bytes),
+        }
     }
 
     /// The bytes at `addr`: their store, where in it, and how many follow.
     pub fn store_at(&mut self, addr: u64) -> Option<(&mut Store, u64, u64)> {
+        if let Some(process) = &mut self.process {
+            let end = process.end(addr)?;
+            return Some((&mut process.store, addr, end - addr));
+        }
         let (&base, range) = self.ranges.range_mut(..=addr).next_back()?;
         let offset = addr - base;
         (offset < range.asked).then_some(())?;
@@ -217,13 +241,13 @@ impl State {
             self.lock_pages(kind, bytes)?;
         }
         self.meter.charge(kind, bytes.div_ceil(PAGE), bytes, self.host.ranges.len() as u64);
-        let Some(addr) = self.host.space.take(bytes, 0, 0) else {
+        let Some(addr) = self.host.take(bytes) else {
             if pinned {
                 self.host.locked -= bytes;
             }
             return refuse(kind, Code::ERROR_OUT_OF_MEMORY, "the host has no addresses left");
         };
-        let store = self.backing.then(Store::new);
+        let store = (self.backing && self.host.process.is_none()).then(Store::new);
         self.host.ranges.insert(addr, HostRange { asked, bytes, pinned, touched: 0, store });
         Ok(addr)
     }
@@ -243,7 +267,7 @@ impl State {
         }
         self.meter.charge(kind, bytes.div_ceil(PAGE), bytes, self.host.ranges.len() as u64);
         self.host.ranges.remove(&addr);
-        self.host.space.give(addr, bytes);
+        self.host.give(addr, bytes);
         Ok(())
     }
 
