@@ -5,6 +5,7 @@ use millpond_driver::{Device, DriverError, Stream};
 use crate::oom::Oom;
 use crate::private::PoolId;
 use crate::size::show;
+use crate::stream_ordered::DriverPoolError;
 
 /// A request that was not served, or a call that was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -150,12 +151,21 @@ pub enum Error {
         /// The address.
         addr: u64,
     },
+    /// An error of `backend:cudaMallocAsync` alone (section 6).
+    #[error(transparent)]
+    DriverPool(#[from] DriverPoolError),
 }
 
 impl Error {
     /// Whether PyTorch would raise `torch.OutOfMemoryError` (R2.49).
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Error::OutOfMemory(_) | Error::TooLarge { .. } | Error::Rejected { .. })
+        matches!(
+            self,
+            Error::OutOfMemory(_)
+                | Error::TooLarge { .. }
+                | Error::Rejected { .. }
+                | Error::DriverPool(DriverPoolError::OutOfMemory(_))
+        )
     }
 }
 
