@@ -4,11 +4,16 @@ use super::keys::{Key, Owner};
 
 /// The nearest of `words`, if few enough letters differ.
 pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let lower = word.to_lowercase();
-    let letters = word.chars().count();
+    let from: Vec<char> = word.to_lowercase().chars().collect();
     words
-        .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
-        .filter(|&(distance, candidate)| distance <= letters.min(candidate.len()) / 3)
+        .filter_map(|candidate| {
+            let to: Vec<char> = candidate.to_lowercase().chars().collect();
+            let most = from.len().min(to.len()) / 3;
+            // Words of very different length are far apart: the costly look is spared.
+            let is_near = from.len().abs_diff(to.len()) <= most;
+            let distance = is_near.then(|| distance(&from, &to)).filter(|&distance| distance <= most)?;
+            Some((distance, candidate))
+        })
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
 }
@@ -33,11 +38,7 @@ pub fn nearest_flag(word: &str) -> Option<&'static str> {
 }
 
 /// How many letters must be put in, left out, replaced or swapped with their neighbour.
-fn distance(from: &str, to: &str) -> usize {
-    // Beyond this no word is near, and a hostile one would cost its square.
-    const LONGEST: usize = 64;
-    let from: Vec<char> = from.chars().take(LONGEST).collect();
-    let to: Vec<char> = to.chars().take(LONGEST).collect();
+fn distance(from: &[char], to: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.iter().enumerate() {
@@ -93,8 +94,9 @@ mod tests {
 
     #[test]
     fn neighbours_swapped_count_once() {
-        assert_eq!(distance("abcd", "abdc"), 1);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
+        for (from, to, letters) in [("abcd", "abdc", 1), ("", "abc", 3), ("kitten", "sitting", 3)] {
+            let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+            assert_eq!(distance(&from, &to), letters);
+        }
     }
 }

@@ -25,7 +25,7 @@ pub struct Explanation {
     pub text: String,
     /// The keys that were understood, in the order they are written.
     pub entries: Vec<Entry>,
-    /// What is refused. The first is the one that PyTorch meets first.
+    /// What is refused. The first is the one that PyTorch meets first; the search ends after 32 more.
     pub faults: Vec<Fault>,
     /// What is accepted and surely or probably not meant.
     pub notices: Vec<Notice>,
@@ -398,6 +398,16 @@ mod tests {
         let keys: Vec<_> = explanation.faults.iter().filter_map(|fault| fault.key.as_deref()).collect();
         assert_eq!(keys, ["nope", "expandable_segments", "backend", "max_split_size_mb"]);
         assert_eq!(explanation.settings, None);
+    }
+
+    #[test]
+    fn a_string_that_is_no_settings_string_is_answered_in_bounds() {
+        for piece in ["a:b,", ",", "max_split_size_mb:1;", "[", "expandable_segments_reserve_by_class:[a:1,", " x"] {
+            let text = piece.repeat(20_000 / piece.len());
+            for dialect in [Dialect::Torch, Dialect::Millpond] {
+                assert!((1..=34).contains(&explain(&text, dialect).faults.len()), "{piece}");
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::config::settings::{Backend, Settings};
 
 use super::{Entry, Notice, NoticeKind, oddities};
 
+/// The way ends at so many errors. Each holds the string, and a string with more of them is no settings string.
+const MOST_ERRORS: usize = 32;
+
 /// A way through the string as PyTorch goes, that does not end at the first fault.
 pub(super) struct Walk<'t> {
     tokens: Tokens<'t>,
@@ -28,7 +31,9 @@ impl<'t> Walk<'t> {
         let mut walk = Walk { tokens, dialect, settings, entries, errors, notices };
         walk.read_large_segment();
         let mut index = 0;
-        while let Some(last) = walk.pair(index) {
+        while walk.errors.len() < MOST_ERRORS
+            && let Some(last) = walk.pair(index)
+        {
             index = last + 2;
         }
         walk.errors.dedup_by(|error, before| error.at == before.at);
