@@ -107,6 +107,13 @@ impl Sim {
         self.lock().host.locked
     }
 
+    /// The page-locked memory around `addr`, allocated or registered: (address, bytes).
+    pub fn page_locked_at(&self, addr: u64) -> Option<(u64, u64)> {
+        let state = self.lock();
+        let pinned = state.host.range_at(addr).filter(|(_, range)| range.pinned);
+        pinned.map(|(base, range)| (base, range.asked)).or_else(|| state.host.registered_at(addr))
+    }
+
     /// Bytes of the pageable memory at `addr` whose pages were touched ([`Host::host_touch`]); 0 if there is none.
     pub fn host_touched(&self, addr: u64) -> u64 {
         self.lock().host.range_at(addr).map_or(0, |(_, range)| range.touched)

@@ -70,6 +70,11 @@ impl Sim {
         })
     }
 
+    /// The device whose memory `addr` is; `None` for memory of the host and for an address without memory.
+    pub fn device_of(&self, addr: u64) -> Option<Device> {
+        self.lock().owner_of(addr)
+    }
+
     /// `cuGraphLaunch`: all work of `graph` as one piece of work on `stream`.
     ///
     /// # Errors
