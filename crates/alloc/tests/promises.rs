@@ -140,7 +140,9 @@ fn ends_empty(mut solo: Solo) -> Result<(), String> {
     let Solo { sim, real, .. } = solo;
     drop(real);
     let mut left = left_behind(&sim);
-    if std::env::var("SKIP_F5").is_ok() { left[1] = 0; }
+    if std::env::var("SKIP_F5").is_ok() {
+        left[1] = 0;
+    }
     check(left == [0; 4], || format!("left behind (allocations, reservations, handles, mapped bytes): {left:?}"))
 }
 
@@ -400,7 +402,16 @@ fn h_out_of_memory_at_any_call_leaves_the_allocator_consistent() {
 }
 
 fn any_call() -> FaultCalls {
-    if std::env::var("SKIP_F5").is_ok() { FaultCalls::OneOf(CallKind::ALL.into_iter().filter(|k| ![CallKind::ExchangeCaptureMode, CallKind::Release].contains(k)).collect()) } else { FaultCalls::Any }
+    if std::env::var("SKIP_F5").is_ok() {
+        FaultCalls::OneOf(
+            CallKind::ALL
+                .into_iter()
+                .filter(|k| ![CallKind::ExchangeCaptureMode, CallKind::Release].contains(k))
+                .collect(),
+        )
+    } else {
+        FaultCalls::Any
+    }
 }
 
 #[test]
