@@ -239,11 +239,10 @@ impl Allocator {
     /// # Errors
     /// As [`Allocator::empty_cache`].
     pub fn empty_pool_cache(&self, pool: PoolId, caller: &Caller<'_>) -> Result<()> {
-        let mut held = self.core.hold();
-        let in_capture = held.in_capture(caller)?;
-        let outcome = held.release_cached(pool, in_capture, caller);
-        held.release();
-        outcome
+        self.core.enter(|held| {
+            let in_capture = held.in_capture(caller)?;
+            held.release_cached(pool, in_capture, caller)
+        })
     }
 
     /// Frees what has completed, without a request (R3.13).
@@ -251,10 +250,7 @@ impl Allocator {
     /// # Errors
     /// The driver's.
     pub fn process_events(&self, caller: &Caller<'_>) -> Result<()> {
-        let mut held = self.core.hold();
-        let outcome = if held.in_capture(caller)? { Ok(()) } else { held.process_events(Some(caller)) };
-        held.release();
-        outcome
+        self.core.enter(|held| if held.in_capture(caller)? { Ok(()) } else { held.process_events(Some(caller)) })
     }
 
     /// Limits the allocator to a fraction of the device's memory; 1 removes the limit (R2.38).
@@ -402,10 +398,7 @@ impl Allocator {
     /// # Errors
     /// [`Error::ScopeNotOpen`], and those of ending a capture with blocks to use again (R5.34).
     pub fn end_allocate_to_pool(&self, id: PoolId) -> Result<()> {
-        let mut held = self.core.hold();
-        let outcome = held.end_allocate_to_pool(id);
-        held.release();
-        outcome
+        self.core.enter(|held| held.end_allocate_to_pool(id))
     }
 
     /// Drops a reference; without any the pool is freeable (R5.8).

@@ -62,7 +62,22 @@ impl Allocator {
     /// # Errors
     /// [`Error::UnknownPool`]; [`Error::NoCheckpoint`] for a freeable pool or one with pending blocks.
     pub fn checkpoint(&self, id: PoolId, caller: &Caller<'_>) -> Result<Checkpoint> {
-        let mut held = self.core.hold();
+        self.core.enter(|held| held.checkpoint(id, caller))
+    }
+
+    /// Brings a private pool back to a saved state (R5.39–R5.41): its live blocks are freed, then those of the checkpoint
+    /// are live again. Segments made since stay, free. Whether the state fits is checked before anything is changed.
+    ///
+    /// # Errors
+    /// [`Error::StaleCheckpoint`] when a segment of the state is gone or has another shape; [`Error::UnknownPool`].
+    pub fn restore(&self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
+        self.core.enter(|held| held.restore(checkpoint, caller))
+    }
+}
+
+impl Held<'_> {
+    fn checkpoint(&mut self, id: PoolId, caller: &Caller<'_>) -> Result<Checkpoint> {
+        let held = self;
         held.free_deferred(Some(caller))?;
         let pool = held.memory_pool(id).filter(|_| id.is_private()).ok_or(Error::UnknownPool { pool: id })?;
         if pool.use_count == 0 {
@@ -93,18 +108,12 @@ impl Allocator {
                 segments.push(SavedSegment { class: pool.key.class, stream: pool.key.stream, blocks });
             }
         }
-        held.release();
         Ok(Checkpoint { pool: id, segments })
     }
 
-    /// Brings a private pool back to a saved state (R5.39–R5.41): its live blocks are freed, then those of the checkpoint
-    /// are live again. Segments made since stay, free. Whether the state fits is checked before anything is changed.
-    ///
-    /// # Errors
-    /// [`Error::StaleCheckpoint`] when a segment of the state is gone or has another shape; [`Error::UnknownPool`].
-    pub fn restore(&self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
+    fn restore(&mut self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
+        let held = self;
         let id = checkpoint.pool;
-        let mut held = self.core.hold();
         held.free_deferred(Some(caller))?;
         let indices: Vec<u32> = held.memory_pool(id).ok_or(Error::UnknownPool { pool: id })?.pool_indices().collect();
         held.check_fit(checkpoint, &indices)?;
@@ -125,12 +134,9 @@ impl Allocator {
         for segment in &checkpoint.segments {
             held.restore_segment(id, segment, caller, &mut restored.live)?;
         }
-        held.release();
         Ok(restored)
     }
-}
 
-impl Held<'_> {
     fn emit_block(&self, action: Action, pool: u32, block: BlockId, caller: &Caller<'_>) {
         let held = &self.pools[pool as usize];
         let happened = Happened::new(action, held.blocks[block].addr, held.blocks[block].requested, held.key);

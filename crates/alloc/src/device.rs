@@ -9,7 +9,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millpond_driver::{Device, Driver, Event as DriverEvent, Stream};
+use millpond_driver::{Device, Driver, Event as DriverEvent, Handle, Stream};
 
 use crate::address_index::AddressIndex;
 use crate::caller::{Caller, Stack};
@@ -108,6 +108,10 @@ pub(crate) struct Ladder {
     pub uncached: BTreeMap<u64, u64>,
     /// Live ranges of custom allocators, for all pools: base to end.
     pub custom_ranges: BTreeMap<u64, u64>,
+    /// Segments whose custom allocators are called when the locks are gone.
+    pub returns: Vec<Return>,
+    /// Handles that the driver failed to release; it is asked again at the next release.
+    pub orphans: Vec<Handle>,
 }
 
 /// The six plain counters (R8.2).
@@ -141,7 +145,6 @@ pub(crate) struct Held<'a> {
     pub core: &'a Core,
     pub ladder: MutexGuard<'a, Ladder>,
     pub pools: Vec<PoolGuard<'a>>,
-    pub returns: Vec<Return>,
 }
 
 impl Core {
@@ -171,6 +174,8 @@ impl Core {
             rejection_observers: Vec::new(),
             uncached: BTreeMap::new(),
             custom_ranges: BTreeMap::new(),
+            returns: Vec::new(),
+            orphans: Vec::new(),
             settings: Arc::clone(&settings),
         };
         let core = Arc::new(Core {
@@ -201,7 +206,29 @@ impl Core {
     pub fn hold(&self) -> Held<'_> {
         let ladder = self.hold_ladder();
         let pools = self.pools.iter().map(|(_, pool)| pool.lock()).collect();
-        Held { core: self, ladder, pools, returns: Vec::new() }
+        Held { core: self, ladder, pools }
+    }
+
+    /// Does something with the device standing still; what is due under no lock is done after, whatever the outcome.
+    pub fn enter<R>(&self, act: impl FnOnce(&mut Held<'_>) -> R) -> R {
+        let mut held = self.hold();
+        let result = act(&mut held);
+        held.release();
+        result
+    }
+
+    /// Gives custom allocators back what is theirs, and shows observers what happened.
+    pub fn settle_outside(&self, returns: Vec<Return>) {
+        for Return { to, addr, bytes, stream } in returns {
+            to.raw_delete(addr, bytes, stream);
+        }
+        self.journal.deliver();
+    }
+
+    /// The same after a failure that dropped the locks on its way.
+    pub fn catch_up(&self) {
+        let returns = std::mem::take(&mut self.hold_ladder().returns);
+        self.settle_outside(returns);
     }
 
     /// The stack for a call, taken before any lock (R2.2 step 0, R3.2).
@@ -242,6 +269,7 @@ impl Drop for Core {
         held.ladder.scopes.clear();
         // Nobody is left who could be told of an error.
         let _ = held.release_cached(PoolId::DEFAULT, false, &caller);
+        held.give_up_unmapped();
         for event in std::mem::take(&mut held.ladder.spare_events) {
             let _ = self.driver.event_destroy(event);
         }
@@ -278,30 +306,24 @@ pub(crate) fn limit_of(fraction: f64, total: u64) -> Option<u64> {
 impl<'a> Held<'a> {
     /// Runs foreign code with all locks released; what was known before may have changed after.
     pub fn outside<R>(self, foreign: impl FnOnce() -> R) -> (Held<'a>, R) {
-        let Held { core, ladder, pools, returns } = self;
-        drop(pools);
-        drop(ladder);
-        for Return { to, addr, bytes, stream } in returns {
-            to.raw_delete(addr, bytes, stream);
-        }
+        let core = self.core;
+        self.release();
         let result = foreign();
         (core.hold(), result)
     }
 
     /// Gives custom allocators back what is theirs before anything is asked of the driver.
     pub fn deliver_returns(self) -> Held<'a> {
-        if self.returns.is_empty() { self } else { self.outside(|| ()).0 }
+        if self.ladder.returns.is_empty() { self } else { self.outside(|| ()).0 }
     }
 
-    /// Unlocks, then gives custom allocators back what is theirs and shows observers what happened.
+    /// Unlocks, then does what is due under no lock.
     pub fn release(self) {
-        let Held { core, ladder, pools, returns } = self;
+        let Held { core, mut ladder, pools } = self;
+        let returns = std::mem::take(&mut ladder.returns);
         drop(pools);
         drop(ladder);
-        for Return { to, addr, bytes, stream } in returns {
-            to.raw_delete(addr, bytes, stream);
-        }
-        core.journal.deliver();
+        core.settle_outside(returns);
     }
 
     /// The pool and block of the live block at `addr`.

@@ -3,11 +3,12 @@
 use millpond_driver::Stream;
 
 use crate::allocator::Allocator;
-use crate::caller::Caller;
-use crate::device::{Happened, gates};
+use crate::caller::{Caller, Stack};
+use crate::device::{Happened, Held, gates};
 use crate::error::{Error, Result};
 use crate::event::Action;
 use crate::pool::PoolKey;
+use crate::routing::Asked;
 use crate::size::{MIN_BLOCK, SizeClass, TOO_LARGE};
 use crate::trace::Level;
 
@@ -36,14 +37,29 @@ impl Allocator {
         }
         let stack = core.stack(caller, Level::State);
         let asked = core.ask_filters(stream);
-        let mut held = core.hold();
+        core.enter(|held| held.alloc_at(addr, size, stream, caller, stack, &asked))
+    }
+}
+
+impl Held<'_> {
+    fn alloc_at(
+        &mut self,
+        addr: u64,
+        size: u64,
+        stream: Stream,
+        caller: &Caller<'_>,
+        stack: Option<Stack>,
+        asked: &Asked,
+    ) -> Result<u64> {
+        let core = self.core;
+        let held = self;
         if !held.in_capture(caller)? {
             held.process_events(Some(caller))?;
         } else if held.ladder.settings.graph_capture_record_stream_reuse {
-            held.free_safe_in_capture(stream, caller, &asked)?;
+            held.free_safe_in_capture(stream, caller, asked)?;
         }
         let rounded = core.rounding.round(size);
-        let memory_pool = held.route(stream, caller, &asked)?;
+        let memory_pool = held.route(stream, caller, asked)?;
         let index = held.pool(PoolKey { memory_pool, class: SizeClass::of(rounded), stream });
         let pool = &held.pools[index as usize];
         let end = addr.checked_add(rounded);
@@ -86,7 +102,6 @@ impl Allocator {
             pool.complete_free(front);
             held.settle(index);
         }
-        held.release();
         Ok(addr)
     }
 }

@@ -7,7 +7,7 @@ use millpond_driver::{Access, Code, Device, Handle, HandleProps, Location};
 use crate::address_index::Place;
 use crate::block::{BlockId, NONE};
 use crate::caller::{Caller, Stack};
-use crate::device::{Happened, Held};
+use crate::device::{Happened, Held, Ladder};
 use crate::error::{Error, Result};
 use crate::event::Action;
 use crate::segment::{Pages, Source};
@@ -161,14 +161,14 @@ impl Held<'_> {
         debug_assert_eq!(base + range.start * page, addr, "unmapped blocks begin at pages (R4.9)");
         let props = HandleProps { rdma: driver.caps(device)?.rdma_with_vmm, ..HandleProps::on(device) };
         let mut handles: Vec<Handle> = Vec::with_capacity((range.end - range.start) as usize);
-        let undo = |handles: &[Handle], mapped: usize| {
-            // The first error is the one that counts; what can still be undone is.
+        let Ladder { orphans, peers, .. } = &mut *self.ladder;
+        let peers = &*peers;
+        // The first error is the one that counts; what can be undone is, and what cannot be released now is later.
+        let mut undo = |handles: &[Handle], mapped: usize| {
             for i in 0..mapped {
                 let _ = driver.mem_unmap(addr + i as u64 * page, page);
             }
-            for &handle in handles {
-                let _ = driver.mem_release(handle);
-            }
+            orphans.extend(handles.iter().filter(|&&handle| driver.mem_release(handle).is_err()));
         };
         for _ in range.clone() {
             match driver.mem_create(page, props) {
@@ -191,7 +191,7 @@ impl Held<'_> {
             }
         }
         let mapped = handles.len() as u64 * page;
-        for device in std::iter::once(device).chain(self.ladder.peers.iter().copied()) {
+        for &device in std::iter::once(&device).chain(peers) {
             if let Err(error) = driver.mem_set_access(addr, mapped, Location::Device(device), Access::ReadWrite) {
                 undo(&handles, handles.len());
                 return Err(Error::Driver(error));
@@ -276,6 +276,7 @@ impl Held<'_> {
             }
             pages.take(number);
             if let Err(error) = driver.mem_release(handle) {
+                self.ladder.orphans.push(handle);
                 range.end = number + 1;
                 return (range, Err(error.into()));
             }
@@ -292,6 +293,24 @@ impl Held<'_> {
         held.drop_segment(block);
         self.core.world.expandable_gone(size);
         Ok(())
+    }
+
+    /// Asks the driver once more to release what it failed to.
+    pub fn release_orphans(&mut self) {
+        let driver = &self.core.driver;
+        self.ladder.orphans.retain(|&handle| driver.mem_release(handle).is_err());
+    }
+
+    /// Gives up the reservations in which nothing is mapped: the allocator goes.
+    pub fn give_up_unmapped(&mut self) {
+        for pool in 0..self.pools.len() as u32 {
+            let unmapped: Vec<BlockId> = self.pools[pool as usize].unmapped.values().copied().collect();
+            for block in unmapped {
+                if !self.pools[pool as usize].blocks[block].is_split() {
+                    let _ = self.give_up_segment(pool, block);
+                }
+            }
+        }
     }
 
     /// Lets a peer use what is mapped now and what will be (R4.24).

@@ -4,6 +4,7 @@
 use crate::address_index::Place;
 use crate::block::BlockId;
 use crate::caller::{Caller, Stack};
+use crate::config::Preset;
 use crate::device::{Core, Happened, Held, gates};
 use crate::error::{Error, Result};
 use crate::event::Action;
@@ -74,7 +75,7 @@ impl Core {
         let fit = held.pools[pool as usize].fit(requested, rounded);
         let alloc_size = segment_size(rounded, held.ladder.settings.large_segment_size);
         let request = Request { key, pool, fit, alloc_size, in_capture, stack, caller };
-        let (mut held, found) = held.climb(&request, searched)?;
+        let (mut held, found) = held.climb(&request, searched).inspect_err(|_| self.catch_up())?;
         let addr = held.finish(found, &request);
         held.release();
         Ok(addr)
@@ -120,12 +121,12 @@ impl<'a> Held<'a> {
             Rung::NoRoom => {}
         }
         if !request.key.memory_pool.is_private()
-            && let Some(found) = held.borrow_from_lenders(request)
+            && let Some(found) = held.borrow_from_lenders(request)?
         {
             return Ok((held, found));
         }
         // A real driver invalidates a capture in which memory is freed; only the `torch` preset does it (C21).
-        let may_release = !request.in_capture || held.ladder.settings.preset == crate::config::Preset::Torch;
+        let may_release = !request.in_capture || held.ladder.settings.preset == Preset::Torch;
         if may_release && held.release_available(pool, fit, caller)? {
             let (again, rung) = held.deliver_returns().new_memory(request, false)?;
             held = again;
@@ -214,8 +215,11 @@ impl<'a> Held<'a> {
                 None
             };
             let result = core.driver.mem_alloc(core.device, request.alloc_size);
-            if let Some(mode) = before {
-                core.driver.exchange_capture_mode(mode)?;
+            if let Some(mode) = before
+                && let Err(error) = core.driver.exchange_capture_mode(mode)
+            {
+                // The memory is there all the same.
+                tracing::warn!("cannot set the thread's capture mode back: {error}");
             }
             result
         };
@@ -271,21 +275,26 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// A cached block of a pool that lends on OOM (R2.27–R2.29). It stays that pool's.
-    fn borrow_from_lenders(&mut self, request: &Request<'_>) -> Option<Found> {
+    /// A cached block of a pool that lends on OOM (R2.27–R2.29). It stays that pool's. PyTorch opens a scope for the lender,
+    /// and fails if there is one (R2.30); the `millpond` preset needs no scope.
+    fn borrow_from_lenders(&mut self, request: &Request<'_>) -> Result<Option<Found>> {
         let fit = Fit { expandable: false, ..request.fit };
         let lenders: Vec<PoolId> = self.ladder.lenders.keys().collect();
         for memory_pool in lenders {
             if !self.ladder.memory_pools.contains_key(&memory_pool) {
                 continue;
             }
+            let open = self.ladder.scopes.iter().any(|scope| scope.pool == memory_pool);
+            if open && self.ladder.settings.preset == Preset::Torch {
+                return Err(Error::ScopeOpen { pool: memory_pool });
+            }
             let pool = self.pool(PoolKey { memory_pool, ..request.key });
             if let Some(block) = self.pools[pool as usize].tick_and_find(fit) {
                 self.pools[pool as usize].remove_free(block);
-                return Some(Found { pool, block, fit });
+                return Ok(Some(Found { pool, block, fit }));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Hands the block out and books it (R2.50).

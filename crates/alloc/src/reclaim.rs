@@ -78,7 +78,7 @@ impl Held<'_> {
             Source::Custom(to) => {
                 let to = to.clone();
                 self.ladder.custom_ranges.remove(&base);
-                self.returns.push(Return { to, addr: base, bytes: size, stream: key.stream });
+                self.ladder.returns.push(Return { to, addr: base, bytes: size, stream: key.stream });
             }
             Source::Expandable(_) => unreachable!("expandable blocks are unmapped, not released"),
         }
@@ -136,6 +136,7 @@ impl Held<'_> {
     /// Gives back everything that no live block holds fast (`empty_cache`, R2.31–R2.34): of the default pools and the
     /// freeable ones, or of one freeable pool.
     pub fn release_cached(&mut self, only: PoolId, in_capture: bool, caller: &Caller<'_>) -> Result<()> {
+        self.release_orphans();
         if only == PoolId::DEFAULT && !in_capture {
             self.emit(synchronised(self), Some(caller));
             self.synchronise_and_free(None, Some(caller))?;
