@@ -234,10 +234,8 @@ impl Values {
 
     /// Whether Python takes this value as a dict's key: texts, numbers, None, and tuples of them.
     pub(crate) fn is_hashable(&self, id: ValueId) -> bool {
-        match self.nodes.get(id.index()) {
-            Some(Node::List(_) | Node::OpenTuple(_) | Node::Dict(_) | Node::Bytes(_)) => false,
-            _ => true,
-        }
+        let node = self.nodes.get(id.index());
+        !matches!(node, Some(Node::List(_) | Node::OpenTuple(_) | Node::Dict(_) | Node::Bytes(_)))
     }
 
     /// The id of a value, if the table has it.
