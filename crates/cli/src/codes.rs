@@ -117,7 +117,7 @@ codes! {
         means "The operating system refused to write: the disk is full, or the folder does not exist or must not be written to. \
                A file that was there before is untouched, for files are written beside their place and then renamed.",
         do "Free some space, or name another place.";
-    22 UnknownCode "there is no such error code",
+    22 NoSuchCode "there is no such error code",
         means "Codes are written MP and four digits: MP0007.",
         do "`millpond explain` lists them all.";
     23 CannotReplay "the snapshot cannot be replayed",

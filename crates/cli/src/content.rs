@@ -1,46 +1,51 @@
 //! What a file is, told from its first bytes and not from its name.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
-use millpond_replay::workload::Unpacked;
+use millpond_snapshot::Unpacked;
 
 use crate::codes::Code;
 use crate::failure::{Failure, is_damage};
 
-/// What a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A file that was looked into, still to be read from its start. Pipes are files too, so it is opened once.
 pub enum Content {
     /// A memory snapshot: a pickle or JSON.
-    Snapshot,
+    Snapshot(Whole),
     /// Requests.
-    Workload,
+    Workload(Whole),
 }
 
-/// How much of a file is looked at.
-const LOOK: u64 = 1 << 16;
+/// All bytes of a file.
+pub type Whole = io::Chain<io::Cursor<Vec<u8>>, File>;
+
+/// How many bytes of a file are looked at: a packed block of zstd, which is 128 KiB at most, lies in them whole.
+const LOOK: u64 = 1 << 18;
 
 /// Looks into a file.
 pub fn of(path: &Path) -> Result<Content, Failure> {
+    let unreadable = |error| Failure::unreadable(path, &error);
     // Opening a folder succeeds on some systems, and reading it fails.
-    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut head = Vec::new();
+    file.by_ref().take(LOOK).read_to_end(&mut head).map_err(unreadable)?;
     let mut start = Vec::new();
-    let read = Unpacked::new(file, Some(u64::MAX)).and_then(|unpacked| unpacked.take(LOOK).read_to_end(&mut start));
-    match read {
-        Ok(_) => {}
-        // What follows the damage does not matter here: whoever reads the file says where it is.
-        Err(error) if is_damage(&error) && !start.is_empty() => {}
-        Err(error) if is_damage(&error) => {
+    let unpacked = Unpacked::new(head.as_slice(), None).and_then(|head| head.take(LOOK).read_to_end(&mut start));
+    match unpacked {
+        // Only the head was unpacked, so its end is no damage: whoever reads the file says where that is.
+        Err(error) if start.is_empty() && is_damage(&error) => {
             let error = format!("it begins as packed data but cannot be unpacked: {error}; it is cut off or damaged");
             return Err(Failure::at(Code::DamagedPacking, path, error));
         }
-        Err(error) => return Err(Failure::unreadable(path, &error)),
+        _ => {}
     }
+    let is_empty = head.is_empty();
+    let whole = io::Cursor::new(head).chain(file);
     match kind(&start) {
-        Kind::Snapshot => Ok(Content::Snapshot),
-        Kind::Workload => Ok(Content::Workload),
-        Kind::Empty => Err(Failure::at(Code::EmptyFile, path, "the file is empty")),
+        Kind::Snapshot => Ok(Content::Snapshot(whole)),
+        Kind::Workload => Ok(Content::Workload(whole)),
+        Kind::Unknown if is_empty => Err(Failure::at(Code::EmptyFile, path, "the file is empty")),
         Kind::Outcome => {
             let failure =
                 Failure::at(Code::UnknownContent, path, "this is the recording of an outcome, not a workload");
@@ -55,7 +60,6 @@ enum Kind {
     Snapshot,
     Workload,
     Outcome,
-    Empty,
     Unknown,
 }
 
@@ -63,7 +67,6 @@ fn kind(start: &[u8]) -> Kind {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
     let text = start.trim_ascii_start();
     match text.first() {
-        None if start.is_empty() => Kind::Empty,
         None => Kind::Unknown,
         // A list is a snapshot of the oldest form.
         Some(b'[') => Kind::Snapshot,
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn files_are_told_by_what_they_hold() {
         for (start, expected) in [
-            (&b""[..], Kind::Empty),
+            (&b""[..], Kind::Unknown),
             (b"\x80\x04\x95", Kind::Snapshot),
             (b"(dp0\n", Kind::Snapshot),
             (b"[]", Kind::Snapshot),

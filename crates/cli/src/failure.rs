@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use millpond::config::ConfigError;
+use millpond_replay::RunError;
 use millpond_replay::parity::FindError;
 use millpond_replay::workload::{Fault, WorkloadError};
 use millpond_snapshot::LoadError;
@@ -47,6 +48,11 @@ impl Failure {
         Failure { help: Some(help.into()), ..self }
     }
 
+    /// With the file or scenario it is about.
+    pub fn of(self, source: &str) -> Self {
+        Failure { message: format!("{source}: {}", self.message), ..self }
+    }
+
     /// A file that the system does not let us read.
     pub fn unreadable(path: &Path, error: &std::io::Error) -> Self {
         Self::at(Code::CannotRead, path, in_words(error))
@@ -61,7 +67,7 @@ impl Failure {
             LoadError::Unpack { .. } => Code::DamagedPacking,
             LoadError::Expansion { .. } => Code::UnpacksTooFar,
             LoadError::Pickle(PickleError::Code { .. }) => Code::PickleRunsCode,
-            LoadError::Pickle(PickleError::OutOfBounds { .. }) => Code::TooMuchMemory,
+            LoadError::Pickle(PickleError::OutOfBounds) => Code::TooMuchMemory,
             LoadError::Pickle(_) => Code::DamagedPickle,
             LoadError::Json(_) => Code::DamagedJson,
             LoadError::Model(_) => Code::NotASnapshot,
@@ -94,6 +100,12 @@ impl Failure {
             FindError::Index { .. } => Self::new(Code::DamagedJson, error.to_string()),
             _ => Self::new(Code::NoRecording, error.to_string()),
         }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Failure::new(Code::BadRequest, error.to_string())
     }
 }
 

@@ -118,7 +118,7 @@ fn every_command_runs_and_prints_what_stands_below_it() {
                     let block: String =
                         lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
                     let shown = printed.take().map_or_else(|| block.clone(), |printed| shown(&block, &printed));
-                    let _ = write!(expected, "{shown}```\n");
+                    let _ = writeln!(expected, "{shown}```");
                 }
                 "" => {}
                 _ => printed = None,

@@ -29,6 +29,7 @@ mod words;
 
 pub mod conf;
 pub mod parity;
+pub mod replay;
 pub mod stats;
 
 pub use document::{Document, SCHEMA};

@@ -27,7 +27,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// How wide a paragraph may be.
-const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 
 /// `text` as a paragraph, every line indented by `indent` and ended by a line feed.
 pub fn paragraph(text: &str, indent: usize) -> String {
@@ -35,7 +35,7 @@ pub fn paragraph(text: &str, indent: usize) -> String {
     let mut paragraph = String::new();
     for line in text.lines() {
         let mut width = 0;
-        for word in line.split(' ') {
+        for word in line.trim_end().split(' ') {
             let letters = word.chars().count();
             if width == 0 || indent + width + 1 + letters > WIDTH {
                 if width > 0 {

@@ -1,0 +1,135 @@
+//! A snapshot: the requests of its trace, from the state in which the trace began.
+
+use std::io::Read;
+
+use millpond::TieOrder;
+use millpond_driver::Device;
+use millpond_replay::snapshot::{Conditions, Recording, SnapshotRun, devices, trust};
+use millpond_replay::{Account, Machine, Outcome, OwnCalls, Program, RunError, account};
+use millpond_report::replay::{EventMode, Kind, Replayed, Trust};
+use millpond_snapshot::{LoadOptions, Snapshot};
+
+use super::{Answer, Args, tell};
+use crate::codes::Code;
+use crate::content::Whole;
+use crate::failure::{Failure, Stop};
+use crate::progress::Progress;
+use crate::shell::Shell;
+
+/// Replays one device of a snapshot.
+pub fn run(args: &Args, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop> {
+    let snapshot = read(args, whole)?;
+    let recording = recording(args, &snapshot, shell)?;
+    if args.events.is_some() {
+        shell.note("--events is about workloads; a snapshot's trace says when blocks were free again");
+    }
+    if recording.requests.is_empty() {
+        shell.note("the snapshot has no trace, so its state is taken up and nothing is requested");
+    }
+    let trust = trust(&recording).map_err(|error| cannot(args, "its start state cannot be taken up", &error))?;
+    let conditions = conditions(args, &recording, trust.tie_order)?;
+    let Account { ledger, at_peak } = account_of(args, &recording, &conditions, shell)?;
+    let source = args.file.display().to_string();
+    let replayed = Replayed {
+        ledger: &ledger,
+        source: &source,
+        kind: Kind::Snapshot,
+        device: u32::try_from(recording.device).unwrap_or(u32::MAX),
+        capacity: conditions.capacity,
+        others: conditions.others,
+        settings: &conditions.settings,
+        event_mode: EventMode::Recorded,
+        trust: Some(Trust {
+            decisions: trust.decisions,
+            reproduced: trust.reproduced,
+            tie_order: match trust.tie_order {
+                TieOrder::Registration => "registration",
+                TieOrder::Address => "address",
+            },
+        }),
+        seed: None,
+    };
+    tell(args, &replayed, &at_peak, shell)
+}
+
+fn read(args: &Args, mut whole: Whole) -> Result<Snapshot, Failure> {
+    let mut bytes = Vec::new();
+    whole.read_to_end(&mut bytes).map_err(|error| Failure::unreadable(&args.file, &error))?;
+    let options = LoadOptions::default().allow_expansion(args.allow_expansion);
+    options.read(&bytes).map_err(|error| Failure::snapshot(&args.file, &error))
+}
+
+/// The device asked for, or the first.
+fn recording<'s>(args: &Args, snapshot: &'s Snapshot, shell: &mut Shell) -> Result<Recording<'s>, Failure> {
+    let known = devices(snapshot);
+    let Some(&first) = known.first() else {
+        let message = "the snapshot holds no segments and no trace, so there is nothing to replay";
+        return Err(Failure::at(Code::CannotReplay, &args.file, message));
+    };
+    if known.len() > 1 && args.device.is_none() {
+        let all: Vec<String> = known.iter().map(usize::to_string).collect();
+        shell.note(&format!("the snapshot has devices {}; this is {first}, --device chooses another", all.join(", ")));
+    }
+    let device = args.device.unwrap_or(first);
+    Recording::new(snapshot, device).map_err(|error| Failure::at(Code::CannotReplay, &args.file, error))
+}
+
+/// The recorded conditions, with what is asked for over them. Whole, with recorded placement, only under the recorded settings.
+fn conditions(args: &Args, recording: &Recording<'_>, tie_order: TieOrder) -> Result<Conditions, Failure> {
+    let mut conditions = recording.conditions(tie_order);
+    conditions.capacity = args.capacity.unwrap_or(conditions.capacity);
+    conditions.others = args.others;
+    if let Some(settings) = args.settings()? {
+        conditions.as_recorded = settings == recording.settings;
+        conditions.settings = settings;
+    }
+    args.check_capacity(conditions.capacity)?;
+    Ok(conditions)
+}
+
+fn account_of(
+    args: &Args,
+    recording: &Recording<'_>,
+    conditions: &Conditions,
+    shell: &Shell,
+) -> Result<Account, Failure> {
+    let is_wanted = |entry: usize| args.until.is_none_or(|until| entry as u64 <= until);
+    let requests = recording.requests.iter().take_while(|recorded| is_wanted(recorded.entry)).count();
+    let fresh = || {
+        let run = SnapshotRun::new(recording, conditions);
+        let run = run.map_err(|error| {
+            let failure = cannot(args, "the blocks that were in use when the trace began do not fit", &error);
+            failure.help("give a larger --capacity, or other settings")
+        })?;
+        Ok::<_, Failure>(Trace { run, left: requests })
+    };
+    // A run for the peaks, and one for when they were.
+    let progress = Progress::new(shell, requests as u64 * 2, "requests");
+    account(fresh, Device(0), None, |made| progress.at(made))
+}
+
+fn cannot(args: &Args, what: &str, error: &millpond_replay::Failure) -> Failure {
+    Failure::at(Code::CannotReplay, &args.file, format!("{what}: {error}"))
+}
+
+/// The first requests of a trace, as a program.
+struct Trace<'r> {
+    run: SnapshotRun<'r>,
+    left: usize,
+}
+
+impl Program for Trace<'_> {
+    fn machine(&self) -> &Machine {
+        self.run.machine()
+    }
+
+    fn next_request(&mut self) -> Result<Option<Outcome>, RunError> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        self.left = left;
+        Ok(self.run.step().map(|(_, outcome)| outcome))
+    }
+
+    fn own_calls(&self) -> OwnCalls {
+        OwnCalls { stream_syncs: self.run.own_stream_syncs, ..OwnCalls::default() }
+    }
+}
