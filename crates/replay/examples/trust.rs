@@ -13,11 +13,21 @@ fn main() {
                     Ok(mut run) => {
                         let mut first = None;
                         run.to_the_end(|recorded, outcome| {
-                            if first.is_none() && matches!(outcome, millpond_replay::Outcome::Failed(_)) && !matches!(recorded.request, millpond_replay::snapshot::Request::Oom{..}) {
+                            if first.is_none()
+                                && matches!(outcome, millpond_replay::Outcome::Failed(_))
+                                && !matches!(recorded.request, millpond_replay::snapshot::Request::Oom { .. })
+                            {
                                 first = Some(format!("{recorded:?} {outcome:?}"));
                             }
                         });
-                        println!("{path} device {device} {order:?}: {} of {} contradictions {} capacity {} verify {:?} {first:?}", run.reproduced, run.decisions, recording.start.contradictions, conditions.capacity, run.machine().allocator().verify());
+                        println!(
+                            "{path} device {device} {order:?}: {} of {} contradictions {} capacity {} verify {:?} {first:?}",
+                            run.reproduced,
+                            run.decisions,
+                            recording.start.contradictions,
+                            conditions.capacity,
+                            run.machine().allocator().verify()
+                        );
                     }
                     Err(error) => println!("{path} device {device} {order:?}: {error}"),
                 }

@@ -29,6 +29,11 @@ const FAILED: u64 = 1;
 const FREED: u64 = 2;
 const NULL: u64 = 3;
 
+/// Where an id would be in the dense table.
+fn place(id: u64) -> usize {
+    usize::try_from(id).unwrap_or(usize::MAX)
+}
+
 impl Ids {
     /// The table grows at most to this many times the ids seen so far, so that sparse ids do not fill the memory.
     const SLACK: usize = 4;
@@ -36,9 +41,9 @@ impl Ids {
 
     #[inline]
     pub fn get(&self, id: u64) -> State {
-        let word = match self.dense.get(id as usize) {
-            Some(&word) if id < usize::MAX as u64 => word,
-            _ => self.sparse.get(&id).copied().unwrap_or(UNKNOWN),
+        let word = match self.dense.get(place(id)) {
+            Some(&word) => word,
+            None => self.sparse.get(&id).copied().unwrap_or(UNKNOWN),
         };
         match word {
             UNKNOWN => State::Unknown,
@@ -58,7 +63,7 @@ impl Ids {
             State::Live(0) => NULL,
             State::Live(addr) => addr,
         };
-        match self.dense.get_mut(id as usize) {
+        match self.dense.get_mut(place(id)) {
             Some(place) => *place = word,
             None => self.set_new(id, word),
         }
@@ -71,18 +76,18 @@ impl Ids {
             return;
         }
         let old = self.dense.len();
-        self.dense.resize(((id as usize + 1).max(old * 2)).min(bound as usize), UNKNOWN);
+        self.dense.resize((place(id) + 1).max(old * 2).min(bound as usize), UNKNOWN);
         let new = self.dense.len() as u64;
         // What was sparse and is covered now moves.
         if !self.sparse.is_empty() {
             let moved: Vec<u64> = self.sparse.keys().copied().filter(|&id| id < new).collect();
             for id in moved {
                 if let Some(word) = self.sparse.remove(&id) {
-                    self.dense[id as usize] = word;
+                    self.dense[place(id)] = word;
                 }
             }
         }
-        self.dense[id as usize] = word;
+        self.dense[place(id)] = word;
     }
 
     /// The live allocations: id and address.
@@ -102,10 +107,10 @@ mod tests {
         let mut ids = Ids::default();
         let all: Vec<u64> = (0..10_000).chain([u64::MAX, u64::MAX - 1, 1 << 40, 20_000, 70_000]).rev().collect();
         for &id in &all {
-            ids.set(id, State::Live(id.wrapping_mul(8) + 512));
+            ids.set(id, State::Live(id.wrapping_mul(8).wrapping_add(512)));
         }
         for &id in &all {
-            assert_eq!(ids.get(id), State::Live(id.wrapping_mul(8) + 512), "{id}");
+            assert_eq!(ids.get(id), State::Live(id.wrapping_mul(8).wrapping_add(512)), "{id}");
         }
         assert_eq!(ids.get(15_000), State::Unknown);
         ids.set(3, State::Live(0));

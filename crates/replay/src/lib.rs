@@ -16,14 +16,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod assertion;
 mod ids;
 mod machine;
+mod picture;
+mod program;
 mod runner;
 
+pub mod ledger;
 pub mod parity;
 pub mod snapshot;
 pub mod workload;
 
+pub use assertion::{Assertion, AssertionError, Decision};
+pub use ledger::{Account, Ledger, account};
 pub use machine::{Machine, Setup};
-pub use runner::{Failure, Outcome, RunError, Runner};
+pub use picture::{Cell, Picture, Row};
+pub use program::{Program, WorkloadRun};
+pub use runner::{Failure, Nonsense, Outcome, OwnCalls, RunError, Runner};
 pub use workload::{Launch, Op, Workload, WorkloadError};

@@ -10,11 +10,9 @@ use crate::convert::folder::Folder;
 use crate::convert::{self, ModelError};
 use crate::json::{self, JsonError};
 use crate::model::Snapshot;
+use crate::packed::{EXPANSION, TooMuch, Unpacked};
 use crate::pickle::machine::{At, Machine, memory_limit};
 use crate::pickle::{PickleError, reader};
-
-/// How many times its packed size a file may unpack to, unless asked for more.
-const EXPANSION: u64 = 64;
 
 /// Why a file could not be opened as a snapshot.
 #[derive(Debug, Error)]
@@ -116,29 +114,23 @@ impl LoadOptions {
 
     /// The unpacked bytes; `None` when they are not packed.
     fn unpack(self, bytes: &[u8]) -> Result<Option<Vec<u8>>, LoadError> {
-        let (format, unpacker): (_, io::Result<Box<dyn Read + '_>>) = match bytes {
-            [0x1f, 0x8b, ..] => {
-                let unpacker = flate2::bufread::MultiGzDecoder::new(bytes);
-                ("gzip", Ok(Box::new(unpacker)))
-            }
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                let unpacker = zstd::stream::read::Decoder::with_buffer(bytes);
-                ("zstd", unpacker.map(|unpacker| Box::new(unpacker) as _))
-            }
-            _ => return Ok(None),
-        };
         let packed = bytes.len() as u64;
-        let allowed = match self.allow_expansion {
-            true => u64::MAX - 1,
-            false => packed.saturating_mul(EXPANSION),
+        let known = match bytes {
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+            _ => "gzip",
         };
-        let mut unpacked = Vec::new();
-        unpacker
-            .and_then(|unpacker| unpacker.take(allowed + 1).read_to_end(&mut unpacked))
-            .map_err(|source| LoadError::Unpack { format, source })?;
-        if unpacked.len() as u64 > allowed {
-            return Err(LoadError::Expansion { format, packed, allowed });
+        let damaged = |source: io::Error| match source.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(TooMuch(factor)) => {
+                LoadError::Expansion { format: known, packed, allowed: packed.saturating_mul(*factor) }
+            }
+            None => LoadError::Unpack { format: known, source },
+        };
+        let mut unpacker = Unpacked::new(bytes, (!self.allow_expansion).then_some(EXPANSION)).map_err(damaged)?;
+        if unpacker.format().is_none() {
+            return Ok(None);
         }
+        let mut unpacked = Vec::new();
+        unpacker.read_to_end(&mut unpacked).map_err(damaged)?;
         Ok(Some(unpacked))
     }
 }

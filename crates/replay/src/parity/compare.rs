@@ -21,8 +21,13 @@ use crate::workload::Op;
 pub fn compare(recording: &Recording, unordered_frees: bool) -> Result<(u64, Option<Difference>), ParityError> {
     let machine = Machine::new(&recording.setup()?).map_err(Box::new)?;
     let partial = recording.header.trace_lines.is_some();
-    let skip_actions = if partial { vec![Action::Alloc, Action::FreeRequested, Action::FreeCompleted] } else { Vec::new() };
-    machine.allocator().record_history(Some(HistoryOptions { level: Level::State, skip_actions, ..Default::default() }));
+    let skip_actions =
+        if partial { vec![Action::Alloc, Action::FreeRequested, Action::FreeCompleted] } else { Vec::new() };
+    machine.allocator().record_history(Some(HistoryOptions {
+        level: Level::State,
+        skip_actions,
+        ..Default::default()
+    }));
     let mut comparison = Comparison {
         recording,
         machine: &machine,
@@ -65,7 +70,13 @@ type Verdict = Result<(), Box<Difference>>;
 
 const NOTHING: &str = "nothing";
 
-fn differ(request: u64, what: &'static str, rule: &'static str, expected: impl ToString, got: impl ToString) -> Verdict {
+fn differ(
+    request: u64,
+    what: &'static str,
+    rule: &'static str,
+    expected: impl ToString,
+    got: impl ToString,
+) -> Verdict {
     let (expected, got) = (expected.to_string(), got.to_string());
     Err(Box::new(Difference { file: String::new(), request, what, expected, got, rule }))
 }
@@ -295,7 +306,9 @@ fn recorded_name(call: &Call) -> Option<&'static str> {
 /// The Python type that PyTorch raises.
 fn type_name(failure: &Failure) -> &'static str {
     match failure {
-        Failure::Allocator(Error::OutOfMemory(_) | Error::TooLarge { .. } | Error::Rejected { .. }) => "OutOfMemoryError",
+        Failure::Allocator(Error::OutOfMemory(_) | Error::TooLarge { .. } | Error::Rejected { .. }) => {
+            "OutOfMemoryError"
+        }
         _ => "RuntimeError",
     }
 }

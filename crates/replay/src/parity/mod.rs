@@ -63,7 +63,10 @@ impl std::fmt::Display for FileReport {
         match &self.outcome {
             Ok(None) => write!(f, "identical  {file}  {decisions} decisions")?,
             Ok(Some(Difference { request, what, expected, got, rule, .. })) => {
-                write!(f, "different  {file}  request {request}: {what} ({rule})\n  recorded {expected}\n  here     {got}")?;
+                write!(
+                    f,
+                    "different  {file}  request {request}: {what} ({rule})\n  recorded {expected}\n  here     {got}"
+                )?;
             }
             Err(error) => write!(f, "unreadable {file}  {error}")?,
         }

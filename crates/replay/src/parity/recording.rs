@@ -12,7 +12,9 @@ use super::files::Case;
 use super::line::{Called, Header, Line, Segment, Traced};
 use crate::machine::Setup;
 use crate::runner::RunError;
-use crate::workload::{ReadOptions, Unpacked, Workload, WorkloadError};
+use millpond_snapshot::Unpacked;
+
+use crate::workload::{ReadOptions, Workload, WorkloadError};
 
 /// Why a recording could not be compared.
 #[derive(Debug, thiserror::Error)]

@@ -34,7 +34,7 @@ impl Graphs {
     }
 }
 
-impl Runner<'_> {
+impl Runner {
     fn captured(&self, graph: u32) -> Result<Captured, Nonsense> {
         self.graphs.known.get(&graph).copied().ok_or(Nonsense::UnknownGraph { graph })
     }
@@ -53,7 +53,7 @@ impl Runner<'_> {
             None => self.machine.world().graph_pool_id(),
         };
         let stream = self.stream(stream);
-        let (allocator, sim) = (self.allocator(), self.sim());
+        let (allocator, sim) = (self.allocator().clone(), self.machine.sim().clone());
         let capture = Arc::new(OnceLock::new());
         if let Err(error) = allocator.begin_allocate_to_pool(pool, Filter::Capture(Arc::clone(&capture))) {
             return Ok(Outcome::Failed(error.into()));

@@ -51,8 +51,8 @@ pub struct OwnCalls {
 
 /// Makes requests, one by one.
 #[derive(Debug)]
-pub struct Runner<'m> {
-    machine: &'m Machine,
+pub struct Runner {
+    machine: Machine,
     /// The device that requests concern.
     device: Device,
     /// The number of the next request.
@@ -79,12 +79,12 @@ fn done<T, E: Into<Failure>>(result: Result<T, E>) -> Outcome {
     }
 }
 
-impl<'m> Runner<'m> {
+impl Runner {
     /// A program that has done nothing yet, on a machine that should be fresh.
-    pub fn new(machine: &'m Machine) -> Self {
+    pub fn new(machine: &Machine) -> Self {
         let config = machine.sim().config();
         Runner {
-            machine,
+            machine: machine.clone(),
             device: Device(0),
             next: 0,
             ids: Ids::default(),
@@ -95,6 +95,11 @@ impl<'m> Runner<'m> {
             own: OwnCalls::default(),
             launches_graphs: config.hazards || config.events == EventMode::Timed,
         }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// How many requests were made.
@@ -142,12 +147,12 @@ impl<'m> Runner<'m> {
         Ok(())
     }
 
-    fn sim(&self) -> &'m Sim {
+    fn sim(&self) -> &Sim {
         self.machine.sim()
     }
 
     /// The current device's allocator.
-    fn allocator(&self) -> &'m Allocator {
+    fn allocator(&self) -> &Allocator {
         &self.machine.allocators()[self.device.0 as usize]
     }
 
@@ -162,7 +167,7 @@ impl<'m> Runner<'m> {
     }
 
     /// The allocator that made an allocation.
-    fn owner(&self, id: u64) -> &'m Allocator {
+    fn owner(&self, id: u64) -> &Allocator {
         let device = if self.elsewhere.is_empty() { Device(0) } else { self.device_of(id) };
         &self.machine.allocators()[device.0 as usize]
     }

@@ -10,10 +10,11 @@ use super::{Nonsense, Outcome, Runner, Step, done};
 #[derive(Debug, Default)]
 pub(super) struct Pools(FxHashMap<u32, (Device, PoolId)>);
 
-impl Runner<'_> {
-    fn pool(&self, pool: u32) -> Result<(&Allocator, PoolId), Nonsense> {
+impl Runner {
+    /// The allocator of a pool's device, which is a handle, and the pool's id.
+    fn pool(&self, pool: u32) -> Result<(Allocator, PoolId), Nonsense> {
         let &(device, id) = self.pools.0.get(&pool).ok_or(Nonsense::UnknownPool { pool })?;
-        Ok((&self.machine.allocators()[device.0 as usize], id))
+        Ok((self.machine.allocators()[device.0 as usize].clone(), id))
     }
 
     /// `MemPool(use_on_oom, no_split)` (R5.11).
@@ -21,8 +22,9 @@ impl Runner<'_> {
         if self.pools.0.contains_key(&pool) {
             return Err(Nonsense::PoolInUse { pool });
         }
-        let (allocator, id) = (self.allocator(), self.machine.world().user_pool_id());
+        let id = self.machine.world().user_pool_id();
         self.pools.0.insert(pool, (self.device, id));
+        let allocator = self.allocator();
         let mut result = allocator.create_or_incref_pool(id, None);
         if use_on_oom {
             result = result.and_then(|()| allocator.set_use_on_oom(id, true));
@@ -53,7 +55,7 @@ impl Runner<'_> {
     /// `use_mem_pool`, left: the scope ends, and with it its reference.
     pub(super) fn leave_pool(&mut self, pool: u32) -> Step {
         let (allocator, id) = self.pool(pool)?;
-        Ok(done(leave(allocator, id)))
+        Ok(done(leave(&allocator, id)))
     }
 
     /// An allocation in a scope of its own, which closes also when the allocation fails.
@@ -65,7 +67,7 @@ impl Runner<'_> {
         let stream = self.stream(stream);
         let result = allocator.begin_allocate_to_pool(pool, Filter::Any).and_then(|()| {
             let result = allocator.alloc(size, stream, &Caller::on(stream));
-            leave(allocator, pool).and(result)
+            leave(&allocator, pool).and(result)
         });
         Ok::<Outcome, _>(self.allocated(id, result))
     }

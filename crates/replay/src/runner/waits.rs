@@ -37,7 +37,7 @@ impl Waits {
     }
 }
 
-impl Runner<'_> {
+impl Runner {
     /// Marks frees from now on, so that `complete` can be used. Call it before the first request.
     pub fn expect_completions(&mut self) {
         self.waits.tracked = true;
@@ -52,7 +52,7 @@ impl Runner<'_> {
                 continue;
             }
             let Ok(event) = self.sim().event_create(stream.device) else { continue };
-            self.count_record(stream);
+            self.own.event_records += 1;
             if self.sim().event_record(event, stream).is_ok() {
                 self.waits.marks.entry(id).or_default().push(event);
             }

@@ -1,17 +1,18 @@
 //! Work on streams and the order between them.
 
-use millpond_driver::{Memory, Order, Result, Stream};
+use millpond_driver::{Memory, Order, Result};
 
 use super::{Nonsense, Outcome, Runner, Step, done};
 use crate::workload::Launch;
 
-impl Runner<'_> {
+impl Runner {
     /// Stream `b` waits for what stream `a` has so far. The event is the program's own and gone at once, as a program's
     /// temporary is; the wait stays.
     pub(super) fn fork_join(&mut self, a: u32, b: u32) -> Result<()> {
-        let (a, b, sim) = (self.stream(a), self.stream(b), self.sim());
+        let (a, b) = (self.stream(a), self.stream(b));
+        self.own.event_records += 1;
+        let sim = self.sim();
         let event = sim.event_create(self.device)?;
-        self.count_record(a);
         let ordered = sim.event_record(event, a).and_then(|()| sim.stream_wait_event(b, event));
         sim.event_destroy(event)?;
         ordered
@@ -27,18 +28,13 @@ impl Runner<'_> {
                 made
             }
         };
-        self.count_record(stream);
+        self.own.event_records += 1;
         self.sim().event_record(event, stream)
     }
 
     pub(super) fn event_wait(&mut self, event: u32, stream: u32) -> Step {
         let event = self.waits.named(event).ok_or(Nonsense::UnknownEvent { event })?;
         Ok(done(self.sim().stream_wait_event(self.stream(stream), event)))
-    }
-
-    /// An event recorded in a capture is a mark in the graph, not an event of the device; it counts as a call all the same.
-    pub(super) fn count_record(&mut self, _stream: Stream) {
-        self.own.event_records += 1;
     }
 
     /// A fill of a whole allocation.

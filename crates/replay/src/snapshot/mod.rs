@@ -58,7 +58,8 @@ pub struct NoDevice {
 
 /// The devices of which a snapshot holds segments or a trace.
 pub fn devices(snapshot: &Snapshot) -> Vec<usize> {
-    let traced = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty()).map(|(device, _)| device);
+    let traced =
+        snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty()).map(|(device, _)| device);
     let held = snapshot.segments.iter().filter_map(|segment| usize::try_from(segment.device).ok());
     let mut devices: Vec<usize> = traced.chain(held).collect();
     devices.sort_unstable();
@@ -86,7 +87,8 @@ impl<'s> Recording<'s> {
                 Action::SegmentAlloc | Action::SegmentMap => reserved += entry.size,
                 Action::SegmentFree | Action::SegmentUnmap => reserved = reserved.saturating_sub(entry.size),
                 Action::Oom if first_oom.is_none() => {
-                    first_oom = Some(OomAccount { entry: index, reserved, device_free: entry.addr, request: entry.size });
+                    first_oom =
+                        Some(OomAccount { entry: index, reserved, device_free: entry.addr, request: entry.size });
                 }
                 _ => {}
             }

@@ -96,7 +96,8 @@ pub fn requests(trace: &[TraceEntry]) -> Vec<Recorded> {
         let request = match entry.action {
             Action::Alloc => Some(Request::Alloc { addr, size, stream, pool }),
             Action::FreeRequested => {
-                let follows = trace.get(next).is_some_and(|next| next.action == Action::FreeCompleted && next.addr == addr);
+                let follows =
+                    trace.get(next).is_some_and(|next| next.action == Action::FreeCompleted && next.addr == addr);
                 next += usize::from(follows);
                 // Some tools write no completions at all.
                 Some(Request::Free { addr, completes: follows || !completions })
@@ -158,7 +159,11 @@ mod tests {
         ];
         let pool = PoolId::DEFAULT;
         let expected = [
-            (Request::Alloc { addr: 0x1000, size: 512, stream: 0, pool }, 1, Some(NewMemory { addr: 0x1000, mapped: false })),
+            (
+                Request::Alloc { addr: 0x1000, size: 512, stream: 0, pool },
+                1,
+                Some(NewMemory { addr: 0x1000, mapped: false }),
+            ),
             (Request::Free { addr: 0x1000, completes: true }, 2, None),
             (Request::EmptyCache { pressed: false }, 4, None),
             (Request::Alloc { addr: 0x3000, size: 512, stream: 0, pool }, 6, None),

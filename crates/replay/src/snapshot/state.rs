@@ -64,7 +64,9 @@ impl State {
             state.ranges.insert(segment.address, range);
             for block in segment.blocks.iter().filter(|block| block.state != Saved::Inactive) {
                 let pending = block.state == Saved::ActivePendingFree;
-                state.active.insert(block.address, Active { size: block.size, requested: block.requested_size, pending });
+                state
+                    .active
+                    .insert(block.address, Active { size: block.size, requested: block.requested_size, pending });
             }
         }
         state
@@ -139,7 +141,8 @@ impl State {
     fn remake(&mut self, entry: &TraceEntry, expandable: bool) {
         let (addr, mut size, pool) = (entry.addr, entry.size, pool_id(entry.pool));
         let same = |range: &Range| range.expandable && expandable && range.stream == entry.stream && range.pool == pool;
-        let before = self.ranges.range(..addr).next_back().filter(|(base, range)| *base + range.size == addr && same(range));
+        let before =
+            self.ranges.range(..addr).next_back().filter(|(base, range)| *base + range.size == addr && same(range));
         let (before, after) = (before.map(|(&base, &range)| (base, range)), self.ranges.get(&(addr + size)).copied());
         let after = after.filter(same);
         let class = match before.map(|(_, range)| range.class).or(after.map(|range| range.class)) {
@@ -185,7 +188,12 @@ impl State {
 
     /// The segments, for [`millpond::Allocator::seed`]: plain ones whole, mapped ranges of the same pool gathered into
     /// reservations of `reserve(class)` bytes that begin at `bases` where those are known.
-    pub fn segments(&self, device: Device, bases: &Bases, reserve: impl Fn(SizeClass) -> (u64, u64)) -> Vec<SegmentState> {
+    pub fn segments(
+        &self,
+        device: Device,
+        bases: &Bases,
+        reserve: impl Fn(SizeClass) -> (u64, u64),
+    ) -> Vec<SegmentState> {
         let mut segments: Vec<SegmentState> = Vec::new();
         for (&addr, range) in &self.ranges {
             let stream = Stream::new(device, range.stream);
@@ -297,10 +305,12 @@ pub struct Bases {
 impl Bases {
     /// Gathers the mapped ranges of a snapshot and its trace into clusters that one reservation could hold.
     pub fn of(snapshot: &Snapshot, device: usize, reserve: u64) -> Self {
-        let segments = snapshot.segments.iter().filter(|segment| segment.device == device as i32 && segment.is_expandable);
+        let segments =
+            snapshot.segments.iter().filter(|segment| segment.device == device as i32 && segment.is_expandable);
         let mut seen: Vec<(u64, PoolId, u64)> =
             segments.map(|segment| (segment.stream, pool_id(segment.pool), segment.address)).collect();
-        let maps = snapshot.trace(device).iter().filter(|e| matches!(e.action, Action::SegmentMap | Action::SegmentUnmap));
+        let maps =
+            snapshot.trace(device).iter().filter(|e| matches!(e.action, Action::SegmentMap | Action::SegmentUnmap));
         seen.extend(maps.map(|entry| (entry.stream, pool_id(entry.pool), entry.addr)));
         seen.sort_unstable();
         let mut clusters: Vec<(u64, PoolId, u64)> = Vec::new();

@@ -18,7 +18,9 @@ pub enum Fault {
     #[error("cannot read the workload: {0}")]
     Io(#[source] std::io::Error),
     /// It unpacks to more than is allowed.
-    #[error("the file unpacks to more than {factor} times its packed size; if it is trusted, ask for that to be allowed")]
+    #[error(
+        "the file unpacks to more than {factor} times its packed size; if it is trusted, ask for that to be allowed"
+    )]
     Unpacks {
         /// The bound.
         factor: u64,

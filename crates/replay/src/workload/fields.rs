@@ -215,11 +215,9 @@ pub(super) fn parse(line: &[u8]) -> Result<Op, Fault> {
         })),
         Kind::EmptyCache => Op::EmptyCache,
         Kind::Checkpoint => Op::Checkpoint,
-        Kind::PoolCreate => Op::PoolCreate {
-            pool: f.named("pool")?,
-            use_on_oom: f.flag("use_on_oom")?,
-            no_split: f.flag("no_split")?,
-        },
+        Kind::PoolCreate => {
+            Op::PoolCreate { pool: f.named("pool")?, use_on_oom: f.flag("use_on_oom")?, no_split: f.flag("no_split")? }
+        }
         Kind::PoolDestroy => Op::PoolDestroy { pool: f.named("pool")? },
         Kind::PoolEnter => Op::PoolEnter { pool: f.named("pool")? },
         Kind::PoolLeave => Op::PoolLeave { pool: f.named("pool")? },

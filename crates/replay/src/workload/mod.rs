@@ -5,7 +5,6 @@ mod fields;
 mod op;
 mod reader;
 mod scan;
-mod unpack;
 mod writer;
 
 use std::path::Path;
@@ -13,7 +12,6 @@ use std::path::Path;
 pub use error::{Fault, WorkloadError};
 pub use op::{Launch, Op};
 pub use reader::{Lines, ReadOptions};
-pub use unpack::Unpacked;
 
 /// The requests of a program, in order. A request's number is its index here; lines that hold none do not count.
 #[derive(Clone, Debug, Default, PartialEq)]

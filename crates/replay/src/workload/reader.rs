@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read};
 
 use super::error::{Fault, WorkloadError};
 use super::op::Op;
-use super::unpack::{TooMuch, Unpacked};
 use super::{fields, scan};
+use millpond_snapshot::{TooMuch, Unpacked};
 
 /// The longest line that is read, bytes.
 const LONGEST_LINE: usize = 1 << 20;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::op::{Launch, Op};
 use super::Workload;
+use super::op::{Launch, Op};
 
 impl Workload {
     /// Writes the requests, one a line.
