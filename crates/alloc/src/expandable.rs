@@ -315,9 +315,12 @@ impl Held<'_> {
 
     /// Lets a peer use what is mapped now and what will be (R4.24).
     pub fn add_peer(&mut self, peer: Device) -> Result<()> {
-        match self.core.driver.enable_peer_access(peer, self.core.device) {
-            Err(error) if error.code != Code::ERROR_PEER_ACCESS_ALREADY_ENABLED => return Err(error.into()),
-            _ => {}
+        if let Err(error) = self.core.driver.enable_peer_access(peer, self.core.device) {
+            if error.code != Code::ERROR_PEER_ACCESS_ALREADY_ENABLED {
+                return Err(error.into());
+            }
+            // Handled: it must not come up again at the next call (R2.9).
+            let _ = self.core.driver.take_last_error();
         }
         if self.ladder.peers.contains(&peer) {
             return Ok(());
@@ -325,9 +328,10 @@ impl Held<'_> {
         for pool in &self.pools {
             for segment in pool.segments.iter().flatten() {
                 let Source::Expandable(pages) = &segment.source else { continue };
-                for (number, _) in pages.iter() {
-                    let addr = segment.base + number * pages.size;
-                    self.core.driver.mem_set_access(addr, pages.size, Location::Device(peer), Access::ReadWrite)?;
+                for range in pages.ranges() {
+                    let (addr, bytes) =
+                        (segment.base + range.start * pages.size, (range.end - range.start) * pages.size);
+                    self.core.driver.mem_set_access(addr, bytes, Location::Device(peer), Access::ReadWrite)?;
                 }
             }
         }

@@ -89,8 +89,14 @@ impl Pages {
         handle
     }
 
-    /// The pages that are mapped, with their handles.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Handle)> + '_ {
-        self.handles.iter().enumerate().filter_map(|(page, handle)| Some((page as u64, (*handle)?)))
+    /// The maximal runs of mapped pages, by page number.
+    pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        let runs = self.handles.chunk_by(|a, b| a.is_some() == b.is_some());
+        let runs = runs.scan(0, |at, run| {
+            let start = *at;
+            *at += run.len() as u64;
+            Some((start..*at, run[0].is_some()))
+        });
+        runs.filter(|(_, mapped)| *mapped).map(|(range, _)| range)
     }
 }

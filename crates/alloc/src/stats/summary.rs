@@ -23,7 +23,7 @@ fn figure(value: i64, total: i64, bytes: bool) -> String {
     let (units, step, limit, width): (&[&str], i64, i64, usize) = if bytes {
         (&["B  ", "KiB", "MiB", "GiB", "TiB", "PiB"], 1024, 768 * 1024, 6)
     } else {
-        (&[" ", "K", "M"], 1000, 750_000, 7)
+        (&["  ", "K ", "M "], 1000, 750_000, 7)
     };
     let (mut value, mut total, mut unit) = (value, total, 0);
     // PyTorch moves on while the total is at or above the limit; what is below the first limit keeps the first unit.
