@@ -110,8 +110,8 @@ impl FromStr for Assertion {
         let (field, rest) = text.split_at(at);
         let found = RELATIONS.iter().find_map(|&(sign, relation)| Some((relation, rest.strip_prefix(sign)?)));
         let (relation, value) = found.ok_or_else(form)?;
-        let field = field.trim();
-        if field.is_empty() || value.trim().is_empty() {
+        let (field, value) = (field.trim(), value.trim());
+        if field.is_empty() || value.is_empty() {
             return Err(form());
         }
         let value = value.parse().map_err(|error| AssertionError::Value { text: text.to_owned(), error })?;
