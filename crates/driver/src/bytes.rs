@@ -15,7 +15,9 @@ const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
 /// A text that is not a number of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a size: write plain bytes (1048576) or a decimal with K, M, G, T or KiB … TiB (18.5G), below 16 EiB")]
+#[error(
+    "'{text}' is not a size: write plain bytes (1048576) or a decimal with K, M, G, T or KiB … TiB (18.5G), below 16 EiB"
+)]
 pub struct ParseBytesError {
     /// The text as it was given.
     pub text: String,
@@ -93,7 +95,18 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_with_the_text_in_the_error() {
-        for text in ["", "G", ".", "1.5", "-1", "1e9", "12X", "99999999999T", "340282366920938463463374607431768211456T", "1..2G"] {
+        for text in [
+            "",
+            "G",
+            ".",
+            "1.5",
+            "-1",
+            "1e9",
+            "12X",
+            "99999999999T",
+            "340282366920938463463374607431768211456T",
+            "1..2G",
+        ] {
             let error = text.parse::<Bytes>().unwrap_err();
             assert_eq!(error.text, text);
         }

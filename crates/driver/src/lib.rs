@@ -21,6 +21,8 @@
 mod asynchronous;
 mod bytes;
 mod capture;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod host;
 mod ids;

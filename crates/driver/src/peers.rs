@@ -20,5 +20,13 @@ pub trait Peers {
     ///
     /// # Errors
     /// `INVALID_VALUE`, `ILLEGAL_ADDRESS`.
-    fn memcpy_peer_async(&self, dst: u64, dst_device: Device, src: u64, src_device: Device, bytes: u64, stream: Stream) -> Result<()>;
+    fn memcpy_peer_async(
+        &self,
+        dst: u64,
+        dst_device: Device,
+        src: u64,
+        src_device: Device,
+        bytes: u64,
+        stream: Stream,
+    ) -> Result<()>;
 }
