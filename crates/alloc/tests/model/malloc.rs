@@ -179,15 +179,10 @@ impl Model {
     fn borrow_block(&mut self, request: &Request) -> Result<Option<u64>, Failure> {
         for key in self.lenders.keys() {
             let id = key.1;
-            let f2 = std::env::var("SKIP_F2").is_ok() && self.scopes.iter().any(|s| s.0 == id);
-            if !f2 {
-                self.begin_allocate_to_pool(id, Filter::Thread(request.who.thread))?; // R2.30
-            }
+            self.begin_allocate_to_pool(id, Filter::Thread(request.who.thread))?; // R2.30
             let block = self.get_free_block(&Request { pool: id, ..*request }, false);
-            if !f2 {
-                self.end_allocate_to_pool(id)?;
-                self.release_pool(id)?;
-            }
+            self.end_allocate_to_pool(id)?;
+            self.release_pool(id)?;
             if block.is_some() {
                 return Ok(block);
             }

@@ -250,13 +250,7 @@ impl Pair {
         let addr = block.addr + offset % block.size;
         let size = 1 + size % block.size;
         let theirs = self.model.malloc_at(addr, size, raw, who);
-        let r =
-            self.unless_undefined("alloc_at", theirs, |pair| pair.real.alloc_at(addr, size, stream(raw), &caller(who)));
-        if std::env::var("SKIP_F3").is_ok() {
-            r?;
-            return self.step(&Op::ProcessEvents(who));
-        }
-        r
+        self.unless_undefined("alloc_at", theirs, |pair| pair.real.alloc_at(addr, size, stream(raw), &caller(who)))
     }
 
     fn living_pool(&self, nth: usize) -> Option<&KnownPool> {
