@@ -11,6 +11,7 @@ use crate::config::Settings;
 use crate::device::{Core, FreeMemoryCallback, Happened, gates, limit_of};
 use crate::error::{Error, Result};
 use crate::event::{Action, Event, Observer};
+use crate::hit::Hit;
 use crate::oom::OomObserver;
 use crate::private::{CustomAllocator, PoolId};
 use crate::routing::Filter;
@@ -77,38 +78,14 @@ impl Allocator {
     pub fn alloc(&self, size: u64, stream: Stream, caller: &Caller<'_>) -> Result<u64> {
         let core = &*self.core;
         let gates = core.gates.load(Acquire);
-        if size.wrapping_sub(1) >= TOO_LARGE - 1 || stream.device != core.device || gates != 0 {
-            return self.alloc_gated(size, stream, caller, gates);
+        // A size of 0 wraps around and is too large for the short way, too.
+        if gates == 0 && size.wrapping_sub(1) < TOO_LARGE - 1 && stream.device == core.device {
+            return match core.hit(size, stream) {
+                Hit::Found(addr) => Ok(addr),
+                Hit::Miss { searched } => core.alloc_slow(size, stream, caller, None, searched),
+            };
         }
-        let rounded = core.rounding.round(size);
-        let stack = core.stack(caller, Level::State);
-        let Some(index) = core.routes.get(stream.raw, SizeClass::of(rounded)) else {
-            return core.alloc_slow(size, stream, caller, stack, false);
-        };
-        let mut pool = core.pools[index as usize].lock();
-        let fit = pool.fit(size, rounded);
-        let Some(block) = pool.tick_and_find(fit) else {
-            drop(pool);
-            return core.alloc_slow(size, stream, caller, stack, true);
-        };
-        pool.remove_free(block);
-        let live = pool.hand_out(block, fit);
-        let addr = pool.blocks[live].addr;
-        if core.journal.is_on() {
-            let happened = Happened::new(Action::Alloc, addr, size, pool.key).with(stack.clone());
-            core.emit(happened, Some(caller));
-            if let Some(stack) = stack {
-                pool.stacks.insert(live, stack);
-            }
-        }
-        if pool.counters.unsettled {
-            drop(pool);
-            core.hold().settle(index);
-        } else {
-            drop(pool);
-        }
-        core.journal.deliver();
-        Ok(addr)
+        self.alloc_gated(size, stream, caller, gates)
     }
 
     /// A request that cannot take the short way.
@@ -127,7 +104,14 @@ impl Allocator {
         if size == 0 {
             return Ok(0);
         }
-        core.alloc_slow(size, stream, caller, core.stack(caller, Level::State), false)
+        let stack = core.stack(caller, Level::State);
+        if gates != gates::WATCHED {
+            return core.alloc_slow(size, stream, caller, stack, false);
+        }
+        match core.watched_hit(size, stream, stack, caller) {
+            Ok(addr) => Ok(addr),
+            Err((stack, searched)) => core.alloc_slow(size, stream, caller, stack, searched),
+        }
     }
 
     /// Plain cudaMalloc (R2.2): no pools, no statistics, no trace.
@@ -149,57 +133,10 @@ impl Allocator {
     #[inline]
     pub fn free(&self, addr: u64, caller: &Caller<'_>) -> Result<()> {
         let core = &*self.core;
-        let stack = core.stack(caller, Level::All);
-        let Some(place) = core.index.find(addr) else { return self.free_unknown(addr) };
-        let index = place.pool;
-        let mut pool = core.pools[index as usize].lock();
-        let Some(block) = pool.take_live(place.segment, addr) else {
-            drop(pool);
-            return self.free_unknown(addr);
-        };
-        if core.journal.is_on() {
-            let requested = pool.blocks[block].requested;
-            let stack = stack.or_else(|| pool.stacks.get(&block).cloned());
-            core.emit(Happened::new(Action::FreeRequested, addr, requested, pool.key).with(stack), Some(caller));
+        if core.gates.load(Acquire) & gates::WATCHED != 0 {
+            return core.watched_free(addr, caller).unwrap_or_else(|| self.free_unknown(addr));
         }
-        pool.retire(block);
-        if pool.blocks[block].used {
-            drop(pool);
-            return self.free_used(index, block, caller);
-        }
-        if core.journal.is_on() {
-            let requested = pool.blocks[block].requested;
-            let stack = pool.stacks.get(&block).cloned();
-            core.emit(Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(stack), Some(caller));
-        }
-        pool.complete_free(block);
-        if pool.counters.unsettled {
-            drop(pool);
-            core.hold().settle(index);
-        } else {
-            drop(pool);
-        }
-        core.journal.deliver();
-        Ok(())
-    }
-
-    /// A retired block that other streams use (R3.4).
-    fn free_used(&self, pool: u32, block: u32, caller: &Caller<'_>) -> Result<()> {
-        let mut held = self.core.hold();
-        let in_capture = held.in_capture(caller);
-        let outcome = match in_capture {
-            Ok(true) => held.defer_free(pool, block),
-            Ok(false) => {
-                let uses = held.take_uses(pool, block);
-                held.free_after(pool, block, &uses.streams, Some(caller))
-            }
-            Err(error) => Err(error),
-        };
-        if outcome.is_err() {
-            held.keep_waiting(pool, block);
-        }
-        held.release();
-        outcome
+        core.plain_free(addr, caller).unwrap_or_else(|| self.free_unknown(addr))
     }
 
     #[cold]
@@ -464,7 +401,9 @@ impl Allocator {
 
     /// Starts or changes the history; `None` stops and clears it (R9.18–R9.21).
     pub fn record_history(&self, options: Option<HistoryOptions>) {
+        let mut held = self.core.hold();
         self.core.journal.record(options);
+        held.set_gates();
     }
 
     /// Whether a history is kept.
@@ -479,7 +418,9 @@ impl Allocator {
 
     /// Adds a subscriber to all events.
     pub fn attach_observer(&self, observer: Arc<dyn Observer>) {
+        let mut held = self.core.hold();
         self.core.journal.attach(observer);
+        held.set_gates();
     }
 
     /// Adds somebody who is told of out-of-memory errors before they are raised (R9.25).

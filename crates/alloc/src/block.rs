@@ -19,12 +19,16 @@ pub(crate) struct Block {
     pub requested: u64,
     /// Reading of the pool's collection clock when the block became free (R2.20).
     pub born: u64,
+    /// Registration counter of its segment (R1.18).
+    pub counter: u64,
     pub prev: BlockId,
     pub next: BlockId,
     /// The segment, by its index in the pool.
     pub segment: u32,
     /// Events that must complete before the block is free.
     pub events: u32,
+    /// Where the free list has it.
+    pub place: u32,
     pub allocated: bool,
     /// False for the part of an expandable segment that has no physical memory.
     pub mapped: bool,
@@ -34,6 +38,26 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Memory that nobody uses, the only block of a segment.
+    pub fn new(addr: u64, size: u64, segment: u32) -> Self {
+        Block {
+            addr,
+            size,
+            requested: 0,
+            born: 0,
+            counter: 0,
+            prev: NONE,
+            next: NONE,
+            segment,
+            events: 0,
+            place: 0,
+            allocated: false,
+            mapped: true,
+            expandable: false,
+            used: false,
+        }
+    }
+
     /// Whether the block shares its segment with others (R2.51).
     pub fn is_split(&self) -> bool {
         self.prev != NONE || self.next != NONE

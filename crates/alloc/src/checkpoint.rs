@@ -215,7 +215,7 @@ impl Held<'_> {
             }
             pool.remove_free(block);
             let split = pool.blocks[block].size > saved_block.size;
-            let taken = pool.hand_out_as(block, saved_block.size, saved_block.requested, split);
+            let (taken, _) = pool.hand_out_as(block, saved_block.size, saved_block.requested, split);
             block = if split { pool.blocks[taken].next } else { taken };
             self.emit_block(Action::Alloc, index, taken, caller);
             self.settle(index);

@@ -67,6 +67,8 @@ pub(crate) mod gates {
     pub const CAPTURE_REUSE: u32 = 4;
     /// Caching is off.
     pub const UNCACHED: u32 = 8;
+    /// Somebody wants events. The way is still short, but writes them.
+    pub const WATCHED: u32 = 16;
 }
 
 /// All that spans pools.
@@ -205,7 +207,12 @@ impl Core {
     /// The ladder and all pools.
     pub fn hold(&self) -> Held<'_> {
         let ladder = self.hold_ladder();
-        let pools = self.pools.iter().map(|(_, pool)| pool.lock()).collect();
+        let lock = |(_, pool)| {
+            let mut pool: PoolGuard<'_> = PoolLock::lock(pool);
+            pool.catch_up();
+            pool
+        };
+        let pools = self.pools.iter().map(lock).collect();
         Held { core: self, ladder, pools }
     }
 
@@ -416,6 +423,9 @@ impl<'a> Held<'a> {
     pub fn set_gates(&mut self) {
         let ladder = &self.ladder;
         let mut gates = self.core.gates.load(Relaxed) & gates::UNCACHED;
+        if self.core.journal.is_on() {
+            gates |= gates::WATCHED;
+        }
         if !ladder.queues.is_empty() || !ladder.deferred.is_empty() {
             gates |= gates::PENDING;
         }

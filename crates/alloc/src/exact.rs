@@ -79,7 +79,7 @@ impl Held<'_> {
         let before = (addr > entry.addr).then(|| {
             let bytes = addr - entry.addr;
             emit(Action::Alloc, entry.addr, bytes, None);
-            let front = pool.hand_out_as(entry.block, bytes, bytes, true);
+            let (front, _) = pool.hand_out_as(entry.block, bytes, bytes, true);
             pool.remove_free(entry.block);
             front
         });

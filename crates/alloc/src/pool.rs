@@ -11,10 +11,11 @@ use rustc_hash::FxHashMap;
 
 use crate::block::{Block, BlockId, NONE, Slab};
 use crate::caller::Stack;
-use crate::free_list::{FreeEntry, FreeList};
+use crate::free_list::FreeList;
 use crate::live::Live;
 use crate::order::TorchSet;
 use crate::private::PoolId;
+use crate::recent::Recent;
 use crate::segment::{Segment, Source};
 use crate::size::{MIN_BLOCK, SMALL_SIZE, SizeClass};
 use crate::stats::{Counters, Metric};
@@ -63,6 +64,8 @@ pub(crate) struct Pool {
     /// Stacks of live blocks, while they are recorded.
     pub stacks: FxHashMap<BlockId, Stack>,
     pub counters: Counters,
+    /// The last hand-out, and a merge that was put off.
+    pub recent: Recent,
     /// The collection clock, one for all streams of the memory pool and size class (R1.21).
     pub clock: Arc<AtomicU64>,
 }
@@ -91,6 +94,7 @@ impl Pool {
             uses: FxHashMap::default(),
             stacks: FxHashMap::default(),
             counters: Counters::default(),
+            recent: Recent::default(),
             clock,
         }
     }
@@ -142,19 +146,16 @@ impl Pool {
         self.blocks.iter().filter(|(_, block)| block.allocated)
     }
 
-    fn entry(&self, id: BlockId) -> FreeEntry {
-        let block = &self.blocks[id];
-        FreeEntry { size: block.size, counter: self.segment_at(block.segment).counter, addr: block.addr, block: id }
-    }
-
     /// Puts a block into the free list; its age starts again (R1.16, R3.10).
+    #[inline]
     pub fn insert_free(&mut self, id: BlockId) {
         self.blocks[id].born = self.clock.load(Relaxed);
-        self.free.insert(self.entry(id));
+        self.free.insert(id, &mut self.blocks);
     }
 
+    #[inline]
     pub fn remove_free(&mut self, id: BlockId) {
-        self.free.remove(self.entry(id));
+        self.free.remove(id, &mut self.blocks);
     }
 
     /// Takes up a new segment, with one block over all of it: free memory, or unmapped addresses.
@@ -164,20 +165,8 @@ impl Pool {
             self.segments.push(None);
             (self.segments.len() - 1) as u32
         });
-        let head = self.blocks.insert(Block {
-            addr: base,
-            size,
-            requested: 0,
-            born: 0,
-            prev: NONE,
-            next: NONE,
-            segment: index,
-            events: 0,
-            allocated: false,
-            mapped: !expandable,
-            expandable,
-            used: false,
-        });
+        let block = Block { counter, mapped: !expandable, expandable, ..Block::new(base, size, index) };
+        let head = self.blocks.insert(block);
         self.segments[index as usize] =
             Some(Segment { base, size, counter, head, source, live: Live::new(self.key.class), stack });
         head
@@ -253,41 +242,72 @@ impl Pool {
 
     /// Hands out a free block that is no longer in the free list, split if the rules say so (R1.16, R2.50, R2.51).
     /// Returns the live block.
+    #[inline]
     pub fn hand_out(&mut self, id: BlockId, fit: Fit) -> BlockId {
         let split = self.splits(&self.blocks[id], fit);
-        self.hand_out_as(id, fit.rounded, fit.requested, split)
+        self.hand_out_as(id, fit.rounded, fit.requested, split).0
     }
 
-    /// Hands out the first `size` bytes of a block (`split`), or all of it.
-    pub fn hand_out_as(&mut self, id: BlockId, size: u64, requested: u64, split: bool) -> BlockId {
+    /// A hit: the best fit, handed out, unless there is none.
+    #[inline]
+    pub fn hit(&mut self, fit: Fit) -> Option<BlockId> {
+        if let Some(block) = self.take_recent(fit) {
+            return Some(block);
+        }
+        self.catch_up();
+        let block = self.tick_and_find(fit)?;
+        self.remove_free(block);
+        let split = self.splits(&self.blocks[block], fit);
+        let (live, change) = self.hand_out_as(block, fit.rounded, fit.requested, split);
+        self.remember(live, fit.rounded, change);
+        Some(live)
+    }
+
+    /// A live block that waits for nothing comes back (R3.3, R3.9–R3.12).
+    #[inline]
+    pub fn give_back(&mut self, id: BlockId) {
+        self.retire(id);
+        if !self.put_off(id) {
+            self.catch_up();
+            self.complete_free(id);
+        }
+    }
+
+    /// Hands out the first `size` bytes of a block (`split`), or all of it. Returns the live block, and how the inactive-split
+    /// count and bytes changed.
+    #[inline]
+    pub fn hand_out_as(&mut self, id: BlockId, size: u64, requested: u64, split: bool) -> (BlockId, (i64, i64)) {
         let block = &self.blocks[id];
-        let (was_split, expandable) = (block.is_split(), block.expandable);
+        let (was_split, expandable, whole) = (block.is_split(), block.expandable, block.size);
         let live = if split {
             let front = self.split_front(id, size);
-            let rest = self.blocks[id].size;
             self.insert_free(id);
-            if !expandable {
-                if was_split {
-                    self.counters.lower(Metric::InactiveSplitBytes, size);
-                } else {
-                    self.counters.raise(Metric::InactiveSplitBytes, rest);
-                    self.counters.raise(Metric::InactiveSplit, 1);
-                }
-            }
             front
         } else {
-            if was_split && !expandable {
-                self.counters.lower(Metric::InactiveSplitBytes, block.size);
-                self.counters.lower(Metric::InactiveSplit, 1);
-            }
             id
         };
-        let block = &mut self.blocks[live];
+        // How inactive-split count and bytes change; not for expandable blocks (R2.51).
+        let change = match (expandable, split, was_split) {
+            (true, ..) | (false, false, false) => (0, 0),
+            (false, true, true) => (0, -(size as i64)),
+            (false, true, false) => (1, (whole - size) as i64),
+            (false, false, true) => (-1, -(whole as i64)),
+        };
+        self.counters.change(Metric::InactiveSplit, change.0);
+        self.counters.change(Metric::InactiveSplitBytes, change.1);
+        self.make_live(live, requested);
+        (live, change)
+    }
+
+    /// The books of a hand-out (R2.50).
+    #[inline]
+    pub fn make_live(&mut self, id: BlockId, requested: u64) {
+        let block = &mut self.blocks[id];
         block.allocated = true;
         block.requested = requested;
         let (addr, size, segment) = (block.addr, block.size, block.segment);
         let segment = self.segment_at_mut(segment);
-        segment.live.insert(addr - segment.base, live);
+        segment.live.insert(addr - segment.base, id);
         self.counters.raise(Metric::Allocation, 1);
         self.counters.raise(Metric::AllocatedBytes, size);
         self.counters.raise(Metric::Active, 1);
@@ -296,7 +316,6 @@ impl Pool {
         if size >= self.policy.max_split_size {
             self.counters.raise(Metric::OversizeAllocations, 1);
         }
-        live
     }
 
     /// Cuts the first `size` bytes off a block that is in no list; the tail keeps the block's place in the slab (R1.16).
@@ -343,35 +362,42 @@ impl Pool {
 
     /// Returns a retired block that waits for nothing to the free list, merged with its neighbours (R3.10–R3.12).
     pub fn complete_free(&mut self, id: BlockId) {
-        let block = &self.blocks[id];
-        let (size, requested, expandable) = (block.size, block.requested, block.expandable);
-        if !self.stacks.is_empty() {
-            self.stacks.remove(&id);
-        }
-        let mut absorbed = (0, 0);
-        for neighbour in [block.prev, block.next] {
-            let bytes = self.absorb(id, neighbour);
-            absorbed.0 += u64::from(bytes > 0);
-            absorbed.1 += bytes;
-        }
-        self.insert_free(id);
+        let expandable = self.blocks[id].expandable;
+        self.count_inactive(id);
+        let (neighbours, bytes) = self.merge(id);
         if !expandable {
             // One net update per free, as a rise or as a fall (R3.11).
             let block = &self.blocks[id];
-            let gained = if block.is_split() { (1, block.size) } else { (0, 0) };
-            for (metric, up, down) in
-                [(Metric::InactiveSplit, gained.0, absorbed.0), (Metric::InactiveSplitBytes, gained.1, absorbed.1)]
-            {
-                if up > down {
-                    self.counters.raise(metric, up - down);
-                } else if down > up {
-                    self.counters.lower(metric, down - up);
-                }
-            }
+            let gained = if block.is_split() { (1, block.size as i64) } else { (0, 0) };
+            self.counters.change(Metric::InactiveSplit, gained.0 - neighbours);
+            self.counters.change(Metric::InactiveSplitBytes, gained.1 - bytes);
         }
+    }
+
+    /// The books of a block that is no longer active (R3.12); its stack goes.
+    #[inline]
+    pub fn count_inactive(&mut self, id: BlockId) {
+        if !self.stacks.is_empty() {
+            self.stacks.remove(&id);
+        }
+        let block = &self.blocks[id];
+        let (size, requested) = (block.size, block.requested);
         self.counters.lower(Metric::Active, 1);
         self.counters.lower(Metric::ActiveBytes, size);
         self.counters.lower(Metric::RequestedBytes, requested);
+    }
+
+    /// Merges an idle block with its idle neighbours and lists it. Returns how many it absorbed, and their bytes.
+    pub fn merge(&mut self, id: BlockId) -> (i64, i64) {
+        let block = &self.blocks[id];
+        let mut absorbed = (0, 0);
+        for neighbour in [block.prev, block.next] {
+            let bytes = self.absorb(id, neighbour) as i64;
+            absorbed.0 += i64::from(bytes > 0);
+            absorbed.1 += bytes;
+        }
+        self.insert_free(id);
+        absorbed
     }
 
     /// Merges the neighbour `src` into `dst`, which is in no list (R3.14). Returns the bytes gained, 0 if they stay apart.

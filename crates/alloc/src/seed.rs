@@ -129,7 +129,7 @@ impl Held<'_> {
             let pool = &mut self.pools[index as usize];
             pool.remove_free(block);
             let split = pool.blocks[block].size > given.size;
-            let taken = pool.hand_out_as(block, given.size, given.requested, split);
+            let (taken, _) = pool.hand_out_as(block, given.size, given.requested, split);
             match given.state {
                 BlockUse::Live | BlockUse::Pending => {
                     if let Some(stack) = &given.stack {

@@ -195,7 +195,7 @@ fn check_pool(pool: &Pool, wrong: &mut Vec<Violation>) {
             && pool.segment(entry.block).counter == entry.counter;
         check!(wrong, right, "the free list says {entry:?}, the block is {block:?}");
     }
-    check!(wrong, pool.free.is_consistent(), "the bitmap of the free list of {:?} is wrong", pool.key);
+    check!(wrong, pool.free.is_consistent(&pool.blocks), "the bitmap of the free list of {:?} is wrong", pool.key);
     for (&addr, &id) in &pool.unmapped {
         check!(wrong, !pool.blocks[id].mapped && pool.blocks[id].addr == addr, "no unmapped block at {addr:#x}");
     }

@@ -3,11 +3,13 @@
 //! Sizes up to 2 MiB are multiples of 512, so each has a class of its own, and a bitmap of the classes that hold something
 //! gives the best fit exactly in a few instructions. Larger blocks are few: they are in one sorted list.
 
+mod class;
 mod sorted;
 
+use class::{Class, Key};
 use sorted::Sorted;
 
-use crate::block::BlockId;
+use crate::block::{BlockId, Slab};
 use crate::size::MIN_BLOCK;
 
 /// A free block with all that orders it: size, then the registration counter of its segment (so the oldest segment wins
@@ -21,9 +23,21 @@ pub(crate) struct FreeEntry {
 }
 
 impl FreeEntry {
+    /// The entry of a block of the slab.
+    #[inline]
+    pub fn of(id: BlockId, blocks: &Slab) -> Self {
+        let block = &blocks[id];
+        FreeEntry { size: block.size, counter: block.counter, addr: block.addr, block: id }
+    }
+
     /// Not more than any entry of at least `size` bytes.
     fn at_least(size: u64) -> Self {
         FreeEntry { size, counter: 0, addr: 0, block: 0 }
+    }
+
+    #[inline]
+    fn key(&self) -> Key {
+        Key { counter: self.counter, addr: self.addr, block: self.block }
     }
 }
 
@@ -33,7 +47,7 @@ const ROWS: usize = 64;
 /// The largest size with a class of its own, bytes.
 const EXACT: u64 = MIN_BLOCK * (ROW * ROWS) as u64;
 
-type Row = Box<[Sorted<FreeEntry>; ROW]>;
+type Row = Box<[Class; ROW]>;
 
 /// The free blocks of one pool (one stream), smallest first.
 #[derive(Debug)]
@@ -46,8 +60,6 @@ pub(crate) struct FreeList {
     /// Everything larger; and everything at all once a size came that is no multiple of 512 (only a seeded state can).
     large: Sorted<FreeEntry>,
     irregular: bool,
-    len: usize,
-    bytes: u64,
 }
 
 impl Default for FreeList {
@@ -58,54 +70,56 @@ impl Default for FreeList {
             filled_rows: 0,
             large: Sorted::default(),
             irregular: false,
-            len: 0,
-            bytes: 0,
         }
     }
+}
+
+/// Row and column of a class. The masks say what the size already says, in a way the compiler sees.
+#[inline]
+fn split(class: usize) -> (usize, usize) {
+    (class / ROW % ROWS, class % ROW)
 }
 
 impl FreeList {
     /// The class of a size that has one.
     #[inline]
     fn class(&self, size: u64) -> Option<usize> {
-        (size <= EXACT && !self.irregular && size > 0).then(|| (size / MIN_BLOCK) as usize - 1)
+        // A size of 0 wraps and is not small.
+        let below = size.wrapping_sub(1);
+        (below < EXACT && !self.irregular).then_some((below / MIN_BLOCK) as usize)
     }
 
+    /// Lists a block of the slab.
     #[inline]
-    pub fn insert(&mut self, entry: FreeEntry) {
+    pub fn insert(&mut self, id: BlockId, blocks: &mut Slab) {
+        let entry = FreeEntry::of(id, blocks);
         if entry.size % MIN_BLOCK != 0 && !self.irregular {
             self.give_up_classes();
         }
-        self.len += 1;
-        self.bytes += entry.size;
         let Some(class) = self.class(entry.size) else { return self.large.insert(entry) };
-        let (row, column) = (class / ROW, class % ROW);
-        let classes = self.rows[row].get_or_insert_with(new_row);
-        classes[column].insert(entry);
+        let (row, column) = split(class);
+        self.rows[row].get_or_insert_with(new_row)[column].insert(entry.key(), blocks);
         self.filled[row] |= 1 << column;
         self.filled_rows |= 1 << row;
     }
 
+    /// Takes a listed block out.
     #[inline]
-    pub fn remove(&mut self, entry: FreeEntry) {
-        let removed = match self.class(entry.size) {
-            None => self.large.remove(&entry),
-            Some(class) => {
-                let (row, column) = (class / ROW, class % ROW);
-                let Some(classes) = &mut self.rows[row] else { return };
-                let removed = classes[column].remove(&entry);
-                if classes[column].is_empty() {
-                    self.filled[row] &= !(1 << column);
-                    if self.filled[row] == 0 {
-                        self.filled_rows &= !(1 << row);
-                    }
-                }
-                removed
-            }
+    pub fn remove(&mut self, id: BlockId, blocks: &mut Slab) {
+        let block = &blocks[id];
+        let Some(class) = self.class(block.size) else {
+            self.large.remove(&FreeEntry::of(id, blocks));
+            return;
         };
-        if removed {
-            self.len -= 1;
-            self.bytes -= entry.size;
+        let place = block.place as usize;
+        let (row, column) = split(class);
+        let Some(classes) = &mut self.rows[row] else { return };
+        classes[column].remove(place, blocks);
+        if classes[column].is_empty() {
+            self.filled[row] &= !(1 << column);
+            if self.filled[row] == 0 {
+                self.filled_rows &= !(1 << row);
+            }
         }
     }
 
@@ -114,34 +128,40 @@ impl FreeList {
     fn give_up_classes(&mut self) {
         let entries: Vec<FreeEntry> = self.iter().collect();
         *self = FreeList { irregular: true, ..FreeList::default() };
-        entries.into_iter().for_each(|entry| self.insert(entry));
+        entries.into_iter().for_each(|entry| self.large.insert(entry));
     }
 
     /// The first filled class from `class` on.
     #[inline]
     fn filled_from(&self, class: usize) -> Option<usize> {
-        let (row, column) = (class / ROW, class % ROW);
-        let here = self.filled.get(row)? >> column;
+        if class >= ROW * ROWS {
+            return None;
+        }
+        let (row, column) = split(class);
+        let here = self.filled[row] >> column;
         if here != 0 {
             return Some(class + here.trailing_zeros() as usize);
         }
-        let later = self.filled_rows.checked_shr(row as u32 + 1).unwrap_or(0);
+        // Two shifts: one by 64 would be none.
+        let later = self.filled_rows >> row >> 1;
         if later == 0 {
             return None;
         }
-        let row = row + 1 + later.trailing_zeros() as usize;
+        let row = (row + 1 + later.trailing_zeros() as usize) % ROWS;
         Some(row * ROW + self.filled[row].trailing_zeros() as usize)
     }
 
     #[inline]
     fn first_of(&self, class: usize) -> Option<FreeEntry> {
-        self.rows[class / ROW].as_ref()?[class % ROW].first()
+        let (row, column) = split(class);
+        let key = self.rows[row].as_ref()?[column].first()?;
+        Some(entry(class, key))
     }
 
     /// The best fit: the smallest block of at least `size` bytes (R1.20).
     #[inline]
     pub fn best_fit(&self, size: u64) -> Option<FreeEntry> {
-        if let Some(class) = self.class(size.next_multiple_of(MIN_BLOCK))
+        if let Some(class) = self.class(size)
             && let Some(filled) = self.filled_from(class)
         {
             return self.first_of(filled);
@@ -151,10 +171,12 @@ impl FreeList {
 
     /// The block that follows `entry` in the order.
     #[inline]
-    pub fn after(&self, entry: &FreeEntry) -> Option<FreeEntry> {
-        let Some(class) = self.class(entry.size) else { return self.large.after(entry) };
-        let same = self.rows[class / ROW].as_ref().and_then(|row| row[class % ROW].after(entry));
-        same.or_else(|| self.filled_from(class + 1).and_then(|class| self.first_of(class)))
+    pub fn after(&self, before: &FreeEntry) -> Option<FreeEntry> {
+        let Some(class) = self.class(before.size) else { return self.large.after(before) };
+        let (row, column) = split(class);
+        let same = self.rows[row].as_ref().and_then(|row| row[column].after(&before.key()));
+        same.map(|key| entry(class, key))
+            .or_else(|| self.filled_from(class + 1).and_then(|class| self.first_of(class)))
             .or_else(|| self.large.first())
     }
 
@@ -165,60 +187,75 @@ impl FreeList {
 
     /// All blocks, smallest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = FreeEntry> + '_ {
-        let classes = self.rows.iter().flatten().flat_map(|row| row.iter());
-        classes.flat_map(Sorted::iter).chain(self.large.iter())
+        let rows = self.rows.iter().enumerate().filter_map(|(number, row)| Some((number, row.as_ref()?)));
+        let classes =
+            rows.flat_map(|(number, row)| row.iter().enumerate().map(move |(c, class)| (number * ROW + c, class)));
+        let small = classes.flat_map(|(number, class)| class.sorted().into_iter().map(move |key| entry(number, key)));
+        small.chain(self.large.iter())
     }
 
+    /// How many blocks are listed.
     pub fn len(&self) -> usize {
-        self.len
+        self.rows.iter().flatten().flat_map(|row| row.iter()).map(Class::len).sum::<usize>() + self.large.len()
     }
 
     /// The sum of all sizes, bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.iter().map(|entry| entry.size).sum()
     }
 
     pub fn largest(&self) -> Option<FreeEntry> {
         self.large.last().or_else(|| self.iter().next_back())
     }
 
-    /// Whether the bitmap says what the classes hold.
-    pub fn is_consistent(&self) -> bool {
+    /// Whether the bitmap says what the classes hold, and the blocks know their places.
+    pub fn is_consistent(&self, blocks: &Slab) -> bool {
         let filled = |row: usize| match &self.rows[row] {
             None => 0,
             Some(classes) => classes.iter().rev().fold(0, |bits, class| bits << 1 | u64::from(!class.is_empty())),
         };
         let rows = (0..ROWS).rev().fold(0, |bits, row| bits << 1 | u64::from(self.filled[row] != 0));
-        (0..ROWS).all(|row| filled(row) == self.filled[row]) && rows == self.filled_rows
+        let mut classes = self.rows.iter().flatten().flat_map(|row| row.iter());
+        (0..ROWS).all(|row| filled(row) == self.filled[row])
+            && rows == self.filled_rows
+            && classes.all(|class| class.is_consistent(blocks))
     }
+}
+
+#[inline]
+fn entry(class: usize, key: Key) -> FreeEntry {
+    FreeEntry { size: (class as u64 + 1) * MIN_BLOCK, counter: key.counter, addr: key.addr, block: key.block }
 }
 
 #[cold]
 fn new_row() -> Row {
-    Box::new(std::array::from_fn(|_| Sorted::default()))
+    Box::new(std::array::from_fn(|_| Class::default()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Block;
     use std::collections::BTreeSet;
 
     /// Random inserts and removals, against an ordered set.
     fn compare(step: u64, largest: u64) {
-        let (mut list, mut model) = (FreeList::default(), BTreeSet::new());
+        let (mut list, mut model, mut blocks) = (FreeList::default(), BTreeSet::new(), Slab::default());
         let mut state = largest;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        for id in 0..8_000 {
-            let (size, counter) = ((random(largest / step) + 1) * step, random(3));
-            let entry = FreeEntry { size, counter, addr: random(1 << 30), block: id };
-            list.insert(entry);
-            model.insert(entry);
+        for _ in 0..8_000 {
+            let size = (random(largest / step) + 1) * step;
+            // Some sizes come often, so that classes hold more than one block.
+            let size = if random(2) == 0 { step * 3 } else { size };
+            let id = blocks.insert(Block { counter: random(3), ..Block::new(random(1 << 30), size, 0) });
+            list.insert(id, &mut blocks);
+            model.insert(FreeEntry::of(id, &blocks));
             if random(3) > 0 {
                 let gone = *model.iter().nth(random(model.len() as u64) as usize).unwrap();
-                list.remove(gone);
+                list.remove(gone.block, &mut blocks);
                 model.remove(&gone);
             }
             let want = random(largest + largest / 8) + 1;
@@ -228,12 +265,15 @@ mod tests {
                 let next = model.range(entry..).nth(1).copied();
                 assert_eq!(list.after(&entry), next, "after {entry:?}");
             }
+            if let Some(entry) = model.range(FreeEntry::at_least(step * 3)..).nth(random(4) as usize) {
+                assert_eq!(list.after(entry), model.range(entry..).nth(1).copied(), "after {entry:?}");
+            }
         }
         assert!(list.iter().eq(model.iter().copied()));
         assert!(list.below(largest / 2).eq(model.range(..FreeEntry::at_least(largest / 2)).rev().copied()));
         assert_eq!((list.len(), list.bytes()), (model.len(), model.iter().map(|entry| entry.size).sum()));
         assert_eq!(list.largest(), model.last().copied());
-        assert!(list.is_consistent());
+        assert!(list.is_consistent(&blocks));
     }
 
     #[test]

@@ -90,8 +90,8 @@ impl<T: Ord + Copy> Sorted<T> {
         self.chunks.last()?.last().copied()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.first().is_none()
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(Vec::len).sum()
     }
 
     /// The first item that is not less than `key`.
@@ -150,7 +150,7 @@ mod tests {
             assert!(set.iter().eq(model.iter().copied()));
             assert!(set.chunks.iter().all(|chunk| chunk.len() <= CHUNK));
             model.iter().for_each(|item| assert!(set.contains(item) && set.remove(item)));
-            assert!(set.is_empty());
+            assert_eq!(set.len(), 0);
         }
     }
 }

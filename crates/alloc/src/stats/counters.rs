@@ -101,6 +101,16 @@ impl Counters {
         self.current[metric as usize] -= by as i64;
     }
 
+    /// A rise or a fall, whichever the sign says (R8.1, R3.11).
+    #[inline]
+    pub fn change(&mut self, metric: Metric, by: i64) {
+        if by > 0 {
+            self.raise(metric, by as u64);
+        } else {
+            self.current[metric as usize] += by;
+        }
+    }
+
     pub fn current(&self, metric: Metric) -> i64 {
         self.current[metric as usize]
     }

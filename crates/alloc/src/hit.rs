@@ -1,0 +1,131 @@
+//! The short way: a request that finds a free block, and the free of a block that nothing waits for. One pool's lock, no
+//! allocation, no driver call; `ci/instructions.sh` counts what it costs.
+
+use millpond_driver::Stream;
+
+use crate::block::BlockId;
+use crate::caller::{Caller, Stack};
+use crate::device::{Core, Happened};
+use crate::error::Result;
+use crate::event::Action;
+use crate::size::SizeClass;
+use crate::trace::Level;
+
+/// What the short way gave.
+pub(crate) enum Hit {
+    /// An address.
+    Found(u64),
+    /// Nothing. `searched`: the pool was looked into, and its collection clock has ticked.
+    Miss { searched: bool },
+}
+
+impl Core {
+    /// A hit that nobody watches.
+    #[inline]
+    pub fn hit(&self, size: u64, stream: Stream) -> Hit {
+        let rounded = self.rounding.round(size);
+        let Some(index) = self.routes.get(stream.raw, SizeClass::of(rounded)) else {
+            return Hit::Miss { searched: false };
+        };
+        let mut pool = self.pools[index as usize].lock();
+        let fit = pool.fit(size, rounded);
+        let Some(live) = pool.hit(fit) else { return Hit::Miss { searched: true } };
+        let addr = pool.blocks[live].addr;
+        if pool.counters.unsettled {
+            drop(pool);
+            self.hold().settle(index);
+        }
+        Hit::Found(addr)
+    }
+
+    /// A hit that is written into the history; else the stack back, and whether the pool was searched.
+    pub fn watched_hit(
+        &self,
+        size: u64,
+        stream: Stream,
+        stack: Option<Stack>,
+        caller: &Caller<'_>,
+    ) -> std::result::Result<u64, (Option<Stack>, bool)> {
+        let rounded = self.rounding.round(size);
+        let Some(index) = self.routes.get(stream.raw, SizeClass::of(rounded)) else { return Err((stack, false)) };
+        let mut pool = self.pools[index as usize].lock();
+        let fit = pool.fit(size, rounded);
+        let Some(live) = pool.hit(fit) else { return Err((stack, true)) };
+        let addr = pool.blocks[live].addr;
+        self.emit(Happened::new(Action::Alloc, addr, size, pool.key).with(stack.clone()), Some(caller));
+        if let Some(stack) = stack {
+            pool.stacks.insert(live, stack);
+        }
+        let unsettled = pool.counters.unsettled;
+        drop(pool);
+        if unsettled {
+            self.hold().settle(index);
+        }
+        self.journal.deliver();
+        Ok(addr)
+    }
+
+    /// A free that nobody watches; `None` if no live block starts at `addr`.
+    #[inline]
+    pub fn plain_free(&self, addr: u64, caller: &Caller<'_>) -> Option<Result<()>> {
+        let place = self.index.find(addr)?;
+        let mut pool = self.pools[place.pool as usize].lock();
+        let block = pool.take_live(place.segment, addr)?;
+        if pool.blocks[block].used {
+            pool.retire(block);
+            drop(pool);
+            return Some(self.free_used(place.pool, block, caller));
+        }
+        pool.give_back(block);
+        if pool.counters.unsettled {
+            drop(pool);
+            self.hold().settle(place.pool);
+        }
+        Some(Ok(()))
+    }
+
+    /// A free that is written into the history.
+    pub fn watched_free(&self, addr: u64, caller: &Caller<'_>) -> Option<Result<()>> {
+        let stack = self.stack(caller, Level::All);
+        let place = self.index.find(addr)?;
+        let mut pool = self.pools[place.pool as usize].lock();
+        let block = pool.take_live(place.segment, addr)?;
+        let requested = pool.blocks[block].requested;
+        let made_by = pool.stacks.get(&block).cloned();
+        let happened = Happened::new(Action::FreeRequested, addr, requested, pool.key);
+        self.emit(happened.with(stack.or_else(|| made_by.clone())), Some(caller));
+        if pool.blocks[block].used {
+            pool.retire(block);
+            drop(pool);
+            return Some(self.free_used(place.pool, block, caller));
+        }
+        self.emit(Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(made_by), Some(caller));
+        pool.give_back(block);
+        let unsettled = pool.counters.unsettled;
+        drop(pool);
+        if unsettled {
+            self.hold().settle(place.pool);
+        }
+        self.journal.deliver();
+        Some(Ok(()))
+    }
+
+    /// A retired block that other streams use (R3.4).
+    #[cold]
+    fn free_used(&self, pool: u32, block: BlockId, caller: &Caller<'_>) -> Result<()> {
+        self.enter(|held| {
+            let outcome = match held.in_capture(caller) {
+                Ok(true) => held.defer_free(pool, block),
+                Ok(false) => {
+                    let uses = held.take_uses(pool, block);
+                    held.free_after(pool, block, &uses.streams, Some(caller))
+                }
+                Err(error) => Err(error),
+            };
+            if outcome.is_err() {
+                held.keep_waiting(pool, block);
+            }
+            outcome
+        })
+    }
+}
