@@ -12,6 +12,9 @@ use crate::shell::{Color, Look, Shell, Verbosity};
 use crate::verbs::Verb;
 use crate::version;
 
+/// Where help lists the options that every verb has.
+const EVERYWHERE: &str = "Options of every verb";
+
 /// PyTorch's CUDA caching allocator without a GPU: what it did, why it ran out, and which setting would have fitted
 #[derive(Debug, Parser)]
 #[command(
@@ -26,15 +29,15 @@ pub struct Cli {
     verb: Verb,
 
     /// Say nothing but the answer and errors
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = EVERYWHERE)]
     quiet: bool,
 
     /// Say more on stderr; twice and thrice for still more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = EVERYWHERE)]
     verbose: u8,
 
     /// Colours
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = EVERYWHERE)]
     color: Color,
 }
 

@@ -166,14 +166,13 @@ mod tests {
 
     #[test]
     fn every_code_is_used_outside_of_the_table() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
         let mut sources = String::new();
-        for folder in [folder.to_owned(), format!("{folder}/verbs")] {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("codes.rs") {
-                    sources.push_str(&std::fs::read_to_string(path).unwrap());
-                }
+        let mut paths = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+        while let Some(path) = paths.pop() {
+            if path.is_dir() {
+                paths.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if !path.ends_with("codes.rs") {
+                sources.push_str(&std::fs::read_to_string(path).unwrap());
             }
         }
         for code in Code::ALL {

@@ -198,3 +198,30 @@ fn truncated_files_are_errors_with_a_code() {
     let (_folder, path) = file("cut.jsonl", b"{\"op\":\"alloc\",\"id\":0,\"si");
     assert_fails(&run(&["replay", &path]), "MP0012", "line 1");
 }
+
+#[test]
+fn scenarios_are_listed_and_the_same_seed_gives_the_same_run() {
+    let list = json(&run(&["replay", "--scenario", "list", "--json"]));
+    let scenarios = list["scenarios"].as_array().unwrap().clone();
+    let text = ok(&["replay", "--scenario", "list"]);
+    assert!(scenarios.len() >= 6, "{list}");
+    for scenario in &scenarios {
+        assert!(text.contains(scenario["name"].as_str().unwrap()), "{text}");
+    }
+    let name = scenarios[0]["name"].as_str().unwrap();
+    let run_of = |seed| run(&["replay", "--scenario", name, "--seed", seed, "--until", "2000", "--json"]).stdout;
+    assert_eq!(run_of("7"), run_of("7"));
+    assert_ne!(run_of("7"), run_of("8"));
+    let answer: serde_json::Value = serde_json::from_str(&run_of("7")).unwrap();
+    assert_eq!((&answer["kind"], &answer["seed"], &answer["events"]), (&"scenario".into(), &7.into(), &2001.into()));
+    assert_eq!(answer["capacity"], scenarios[0]["capacity"]);
+}
+
+#[test]
+fn an_unknown_scenario_is_told_with_a_near_name() {
+    assert_fails(&run(&["replay", "--scenario", "moe"]), "MP0014", "did you mean 'moe-training'?");
+    assert_fails(&run(&["replay", "--scenario", "x"]), "MP0014", "there is no scenario 'x'; there are ");
+    assert_fails(&run(&["replay"]), "MP0001", "FILE");
+    assert_fails(&run(&["replay", "x", "--scenario", "list"]), "MP0001", "--scenario");
+    assert_fails(&run(&["replay", "x", "--seed", "1"]), "MP0001", "--seed");
+}

@@ -43,7 +43,7 @@ impl Verb {
     /// Does it.
     pub fn run(self, shell: &mut Shell) -> Result<Answer, Stop> {
         match self {
-            Verb::Replay(args) => replay::run(args, shell),
+            Verb::Replay(args) => replay::run(&args, shell),
             Verb::Stats(args) => stats::run(&args, shell),
             Verb::Conf(args) => conf::run(&args, shell),
             Verb::Parity(args) => parity::run(&args, shell),

@@ -15,9 +15,19 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A workload or a snapshot: what it is, is told from its content
-    pub file: PathBuf,
+    #[arg(required_unless_present = "scenario")]
+    pub file: Option<PathBuf>,
 
-    /// The device's memory [default: of a snapshot with an out-of-memory error what the error says, else 80GiB]
+    /// A scenario instead of a file; `list` names them
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    pub scenario: Option<String>,
+
+    /// The seed of the scenario: the same seed, the same requests [default: 0]
+    #[arg(long, value_name = "N", conflicts_with = "file")]
+    pub seed: Option<u64>,
+
+    /// The device's memory [default: of a snapshot with an out-of-memory error what the error says, of a scenario its own,
+    /// else 80GiB]
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<Bytes>,
 
@@ -25,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
     pub conf: Option<String>,
 
-    /// When events complete, of a workload: as soon as they are recorded, or when a request says so
+    /// When events complete [default: of a scenario its own, else immediate]
     #[arg(long, value_enum, value_name = "MODE")]
     pub events: Option<Events>,
 
@@ -33,9 +43,9 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub until: Option<u64>,
 
-    /// Memory of the device that others use
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    pub others: Bytes,
+    /// Memory of the device that others use [default: of a scenario its own, else none]
+    #[arg(long, value_name = "SIZE")]
+    pub others: Option<Bytes>,
 
     /// Which device of a snapshot [default: the first]
     #[arg(long, value_name = "INDEX")]
@@ -57,9 +67,9 @@ pub struct Args {
 /// When events complete, as the command line spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Events {
-    /// When they are recorded
+    /// As soon as they are recorded
     Immediate,
-    /// When a request says so
+    /// When a request of the workload says so
     Manual,
 }
 
@@ -88,20 +98,20 @@ impl Args {
         let parsed = self.claims.iter().map(|claim| claim.parse());
         parsed.map(|claim| claim.map_err(not_understood)).collect()
     }
+}
 
-    /// That others leave something of the device.
-    pub fn check_capacity(&self, capacity: Bytes) -> Result<(), Failure> {
-        const GRANULE: Bytes = Bytes(2 << 20);
-        if capacity < GRANULE {
-            let message = format!("a device of {capacity} has no memory: it is handed out in pieces of {GRANULE}");
-            return Err(Failure::new(Code::BadMachine, message).help("give a --capacity of 2MiB or more"));
-        }
-        if self.others >= capacity {
-            let message = format!("others use {} of {capacity}, so nothing is left", self.others);
-            return Err(Failure::new(Code::BadMachine, message).help("give a larger --capacity or smaller --others"));
-        }
-        Ok(())
+/// That there is something left of a device that others share.
+pub fn check_capacity(capacity: Bytes, others: Bytes) -> Result<(), Failure> {
+    const GRANULE: Bytes = Bytes(2 << 20);
+    if capacity < GRANULE {
+        let message = format!("a device of {capacity} has no memory: it is handed out in pieces of {GRANULE}");
+        return Err(Failure::new(Code::BadMachine, message).help("give a --capacity of 2MiB or more"));
     }
+    if others >= capacity {
+        let message = format!("others use {others} of {capacity}, so nothing is left");
+        return Err(Failure::new(Code::BadMachine, message).help("give a larger --capacity or smaller --others"));
+    }
+    Ok(())
 }
 
 /// A claim that cannot be understood or decided.

@@ -1,6 +1,8 @@
 //! `millpond replay FILE`, `--scenario NAME`: requests on a simulated device, and the ledger of them.
 
 mod args;
+mod requests;
+mod scenario;
 mod snapshot;
 mod workload;
 
@@ -17,13 +19,14 @@ use crate::content::{self, Content};
 use crate::failure::{Failure, Stop};
 use crate::shell::Shell;
 
-/// Replays what the content of the file is.
-pub fn run(args: Args, shell: &mut Shell) -> Result<Answer, Stop> {
+/// Replays what the content of the file is, or a scenario.
+pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
     // A claim that is not understood should not cost the run.
     args.assertions()?;
-    match content::of(&args.file)? {
-        Content::Workload(whole) => workload::of_file(&args, whole, shell),
-        Content::Snapshot(whole) => snapshot::run(&args, whole, shell),
+    let Some(path) = &args.file else { return scenario::run(args, shell) };
+    match content::of(path)? {
+        Content::Workload(whole) => workload::run(args, path, whole, shell),
+        Content::Snapshot(whole) => snapshot::run(args, path, whole, shell),
     }
 }
 

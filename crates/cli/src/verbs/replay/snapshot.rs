@@ -1,6 +1,7 @@
 //! A snapshot: the requests of its trace, from the state in which the trace began.
 
 use std::io::Read;
+use std::path::Path;
 
 use millpond::TieOrder;
 use millpond_driver::Device;
@@ -9,6 +10,7 @@ use millpond_replay::{Account, Machine, Outcome, OwnCalls, Program, RunError, ac
 use millpond_report::replay::{EventMode, Kind, Replayed, Trust};
 use millpond_snapshot::{LoadOptions, Snapshot};
 
+use super::args::check_capacity;
 use super::{Answer, Args, tell};
 use crate::codes::Code;
 use crate::content::Whole;
@@ -17,19 +19,19 @@ use crate::progress::Progress;
 use crate::shell::Shell;
 
 /// Replays one device of a snapshot.
-pub fn run(args: &Args, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop> {
-    let snapshot = read(args, whole)?;
-    let recording = recording(args, &snapshot, shell)?;
+pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop> {
+    let snapshot = read(args, path, whole)?;
+    let recording = recording(args, path, &snapshot, shell)?;
     if args.events.is_some() {
         shell.note("--events is about workloads; a snapshot's trace says when blocks were free again");
     }
     if recording.requests.is_empty() {
         shell.note("the snapshot has no trace, so its state is taken up and nothing is requested");
     }
-    let trust = trust(&recording).map_err(|error| cannot(args, "its start state cannot be taken up", &error))?;
+    let trust = trust(&recording).map_err(|error| cannot(path, "its start state cannot be taken up", &error))?;
     let conditions = conditions(args, &recording, trust.tie_order)?;
-    let Account { ledger, at_peak } = account_of(args, &recording, &conditions, shell)?;
-    let source = args.file.display().to_string();
+    let Account { ledger, at_peak } = account_of(args, path, &recording, &conditions, shell)?;
+    let source = path.display().to_string();
     let replayed = Replayed {
         ledger: &ledger,
         source: &source,
@@ -52,43 +54,49 @@ pub fn run(args: &Args, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop>
     tell(args, &replayed, &at_peak, shell)
 }
 
-fn read(args: &Args, mut whole: Whole) -> Result<Snapshot, Failure> {
+fn read(args: &Args, path: &Path, mut whole: Whole) -> Result<Snapshot, Failure> {
     let mut bytes = Vec::new();
-    whole.read_to_end(&mut bytes).map_err(|error| Failure::unreadable(&args.file, &error))?;
+    whole.read_to_end(&mut bytes).map_err(|error| Failure::unreadable(path, &error))?;
     let options = LoadOptions::default().allow_expansion(args.allow_expansion);
-    options.read(&bytes).map_err(|error| Failure::snapshot(&args.file, &error))
+    options.read(&bytes).map_err(|error| Failure::snapshot(path, &error))
 }
 
 /// The device asked for, or the first.
-fn recording<'s>(args: &Args, snapshot: &'s Snapshot, shell: &mut Shell) -> Result<Recording<'s>, Failure> {
+fn recording<'s>(
+    args: &Args,
+    path: &Path,
+    snapshot: &'s Snapshot,
+    shell: &mut Shell,
+) -> Result<Recording<'s>, Failure> {
     let known = devices(snapshot);
     let Some(&first) = known.first() else {
         let message = "the snapshot holds no segments and no trace, so there is nothing to replay";
-        return Err(Failure::at(Code::CannotReplay, &args.file, message));
+        return Err(Failure::at(Code::CannotReplay, path, message));
     };
     if known.len() > 1 && args.device.is_none() {
         let all: Vec<String> = known.iter().map(usize::to_string).collect();
         shell.note(&format!("the snapshot has devices {}; this is {first}, --device chooses another", all.join(", ")));
     }
     let device = args.device.unwrap_or(first);
-    Recording::new(snapshot, device).map_err(|error| Failure::at(Code::CannotReplay, &args.file, error))
+    Recording::new(snapshot, device).map_err(|error| Failure::at(Code::CannotReplay, path, error))
 }
 
 /// The recorded conditions, with what is asked for over them. Whole, with recorded placement, only under the recorded settings.
 fn conditions(args: &Args, recording: &Recording<'_>, tie_order: TieOrder) -> Result<Conditions, Failure> {
     let mut conditions = recording.conditions(tie_order);
     conditions.capacity = args.capacity.unwrap_or(conditions.capacity);
-    conditions.others = args.others;
+    conditions.others = args.others.unwrap_or_default();
     if let Some(settings) = args.settings()? {
         conditions.as_recorded = settings == recording.settings;
         conditions.settings = settings;
     }
-    args.check_capacity(conditions.capacity)?;
+    check_capacity(conditions.capacity, conditions.others)?;
     Ok(conditions)
 }
 
 fn account_of(
     args: &Args,
+    path: &Path,
     recording: &Recording<'_>,
     conditions: &Conditions,
     shell: &Shell,
@@ -98,7 +106,7 @@ fn account_of(
     let fresh = || {
         let run = SnapshotRun::new(recording, conditions);
         let run = run.map_err(|error| {
-            let failure = cannot(args, "the blocks that were in use when the trace began do not fit", &error);
+            let failure = cannot(path, "the blocks that were in use when the trace began do not fit", &error);
             failure.help("give a larger --capacity, or other settings")
         })?;
         Ok::<_, Failure>(Trace { run, left: requests })
@@ -108,8 +116,8 @@ fn account_of(
     account(fresh, Device(0), None, |made| progress.at(made))
 }
 
-fn cannot(args: &Args, what: &str, error: &millpond_replay::Failure) -> Failure {
-    Failure::at(Code::CannotReplay, &args.file, format!("{what}: {error}"))
+fn cannot(path: &Path, what: &str, error: &millpond_replay::Failure) -> Failure {
+    Failure::at(Code::CannotReplay, path, format!("{what}: {error}"))
 }
 
 /// The first requests of a trace, as a program.
