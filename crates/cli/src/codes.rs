@@ -55,7 +55,7 @@ codes! {
         means "The file unpacks to more than 64 times its size. Real snapshots and workloads stay far below; a file that is built \
                to fill the memory does not.",
         do "If you trust the file, unpack it first, or allow it with --allow-expansion.";
-    6 PickleRunsCode "the pickle asks to run code",
+    6 HostilePickle "the pickle asks to run code",
         means "A pickle can ask its reader to import and call any Python function. A memory snapshot holds plain data alone, so \
                this file is not one, or somebody has tampered with it. Nothing of it was run.",
         do "Do not open the file with Python's pickle either. If it came from torch.save, it is a model and not a snapshot: \
@@ -117,7 +117,7 @@ codes! {
         means "The operating system refused to write: the disk is full, or the folder does not exist or must not be written to. \
                A file that was there before is untouched, for files are written beside their place and then renamed.",
         do "Free some space, or name another place.";
-    22 NoSuchCode "there is no such error code",
+    22 Unexplained "there is no such error code",
         means "Codes are written MP and four digits: MP0007.",
         do "`millpond explain` lists them all.";
     23 CannotReplay "the snapshot cannot be replayed",

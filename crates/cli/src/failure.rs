@@ -66,7 +66,7 @@ impl Failure {
             LoadError::Empty => Code::EmptyFile,
             LoadError::Unpack { .. } => Code::DamagedPacking,
             LoadError::Expansion { .. } => Code::UnpacksTooFar,
-            LoadError::Pickle(PickleError::Code { .. }) => Code::PickleRunsCode,
+            LoadError::Pickle(PickleError::Code { .. }) => Code::HostilePickle,
             LoadError::Pickle(PickleError::OutOfBounds) => Code::TooMuchMemory,
             LoadError::Pickle(_) => Code::DamagedPickle,
             LoadError::Json(_) => Code::DamagedJson,

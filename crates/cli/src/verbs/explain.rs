@@ -25,7 +25,7 @@ pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
         Some(text) => {
             let code = Code::find(text).ok_or_else(|| {
                 let last = Code::ALL.last().map_or_else(String::new, Code::to_string);
-                Failure::new(Code::NoSuchCode, format!("there is no error code '{text}'; there are MP0001 to {last}"))
+                Failure::new(Code::Unexplained, format!("there is no error code '{text}'; there are MP0001 to {last}"))
             })?;
             match args.json {
                 true => shell.line(&Document::new(value(code)).line())?,
