@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{BASE, GIB, MIB, Machine, machine, manual, on, stream};
 use millpond::{Allocator, Error, FreeMemoryCallback, MemPool, Oom, OomObserver};
-use millpond_driver::{Capture, CaptureMode, Memory};
-use millpond_sim::CallKind;
+use millpond_driver::{Bytes, Capture, CaptureMode, Code, Device, Memory, Peers};
+use millpond_sim::{CallKind, DeviceConfig, FaultRule, SimConfig};
 
 #[test]
 fn r2_1_an_eib_or_more_is_refused_at_once() {
@@ -344,4 +344,44 @@ fn r3_7_a_use_by_the_blocks_own_stream_is_no_use() {
     }
     m.free(block);
     assert_eq!((m.sim.pending_events(), m.stat("active.all.current")), (2, 1));
+}
+
+/// R2.9: an error that somebody's earlier call left pending is thrown by a request that needs the driver, once; a hit does not
+/// look.
+#[test]
+fn r2_9_a_pending_error_is_thrown_before_the_driver_is_asked() {
+    let device = DeviceConfig::with_capacity(Bytes(GIB));
+    let m = Machine::with(SimConfig { devices: vec![device.clone(), device], ..SimConfig::default() }, "");
+    m.free(m.alloc(4 * MIB));
+    for _ in 0..2 {
+        let _ = m.sim.enable_peer_access(Device(0), Device(1));
+    }
+    m.alloc(4 * MIB);
+    let error = m.try_alloc(30 * MIB).unwrap_err();
+    assert!(matches!(&error, Error::Driver(d) if d.code == Code::ERROR_PEER_ACCESS_ALREADY_ENABLED), "{error}");
+    assert_eq!(m.calls(CallKind::Malloc), 1);
+    m.alloc(30 * MIB);
+}
+
+/// An error that the allocator has returned is not pending any more: the next request does not raise it again.
+#[test]
+fn r2_9_a_returned_error_is_not_raised_again() {
+    for kind in
+        [CallKind::EventRecord, CallKind::EventQuery, CallKind::EventSynchronize, CallKind::Free, CallKind::Malloc]
+    {
+        let m = manual(GIB, "");
+        let block = m.alloc(30 * MIB);
+        m.free(m.alloc(50 * MIB));
+        m.record(block, 1);
+        m.sim.fail(FaultRule::nth(kind, 1, Code::ERROR_UNKNOWN));
+        let outcomes = [
+            m.a.free(block, &on(0)),
+            m.a.process_events(&on(0)),
+            m.a.empty_cache(&on(0)),
+            m.try_alloc(80 * MIB).map(drop),
+        ];
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        assert_eq!(failed, 1, "{kind}: {outcomes:?}");
+        m.alloc(90 * MIB);
+    }
 }
