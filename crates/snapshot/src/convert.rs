@@ -125,10 +125,10 @@ impl Converter<'_> {
 
     fn annotations(&mut self, word: Word) -> Result<Vec<Annotation>> {
         let name = Key::ExternalAnnotations.as_str();
-        let list = read::list(&self.arena, word).map_err(|error| error.within(name))?;
-        let list = list.to_vec();
+        let len = read::list(&self.arena, word).map_err(|error| error.within(name))?.len();
         let mut annotations = Vec::new();
-        for (index, &word) in list.iter().enumerate() {
+        for index in 0..len {
+            let word = read::list(&self.arena, word)?[index];
             self.charge(size_of::<Annotation>())?;
             let annotation = self.annotation(word);
             annotations.push(annotation.map_err(|error| error.within(format_args!("{name}[{index}]")))?);

@@ -41,7 +41,7 @@ pub enum Plain<'a> {
 const MOST_JSON_MEMBERS: usize = 1000;
 const MOST_JSON_LEVELS: usize = 16;
 
-/// Plain values, each held once: containers are ranges of one array, equal values have equal ids.
+/// Plain values, each held once (dicts are equal in any order, as in Python): containers are ranges of one array, equal values have equal ids.
 ///
 /// A value's members come before it, so a table never holds a cycle, and a value that would unfold
 /// to 2⁴⁰ members takes as much room as it has distinct ones.
@@ -320,7 +320,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// A value by its content: floats by their bits, containers by the ids of their members.
+/// A value by its content: floats by their bits, containers by the ids of their members, dicts
+/// without regard to their order.
 struct Content<'a>(Plain<'a>);
 
 impl PartialEq for Content<'_> {
@@ -332,9 +333,8 @@ impl PartialEq for Content<'_> {
             (Plain::Float(a), Plain::Float(b)) => a.to_bits() == b.to_bits(),
             (Plain::Str(a), Plain::Str(b)) => a == b,
             (Plain::Bytes(a), Plain::Bytes(b)) => a == b,
-            (Plain::List(a), Plain::List(b))
-            | (Plain::Tuple(a), Plain::Tuple(b))
-            | (Plain::Dict(a), Plain::Dict(b)) => a == b,
+            (Plain::List(a), Plain::List(b)) | (Plain::Tuple(a), Plain::Tuple(b)) => a == b,
+            (Plain::Dict(a), Plain::Dict(b)) => a == b || (a.len() == b.len() && by_key(a) == by_key(b)),
             _ => false,
         }
     }
@@ -350,9 +350,16 @@ impl std::hash::Hash for Content<'_> {
             Plain::Float(value) => value.to_bits().hash(state),
             Plain::Str(text) => text.hash(state),
             Plain::Bytes(bytes) => bytes.hash(state),
-            Plain::List(items) | Plain::Tuple(items) | Plain::Dict(items) => items.hash(state),
+            Plain::List(items) | Plain::Tuple(items) => items.hash(state),
+            Plain::Dict(items) => by_key(items).hash(state),
         }
     }
+}
+
+fn by_key(items: &[ValueId]) -> Vec<&[ValueId]> {
+    let mut pairs: Vec<&[ValueId]> = items.chunks_exact(2).collect();
+    pairs.sort_unstable();
+    pairs
 }
 
 /// Python's rule for a key that comes twice: its first place, its last value.

@@ -35,6 +35,10 @@ pub(crate) struct Folder {
     actions: TextCache<Option<Action>>,
     /// Notes without unknown keys, by compile context and user and internal metadata.
     plain_notes: FxHashMap<[Option<TextId>; 3], NotesId>,
+    /// Frames and stacks that the model cannot give back as they were: their dicts and lists are
+    /// left alone.
+    odd_frames: FxHashMap<u32, FrameId>,
+    odd_stacks: FxHashMap<u32, StackId>,
     /// A stack's frames while it is interned.
     frames: Vec<FrameId>,
     /// Bytes that the values of unknown keys may take.
@@ -56,6 +60,8 @@ impl Folder {
             importer: Importer::default(),
             actions: TextCache::new(None),
             plain_notes: FxHashMap::default(),
+            odd_frames: FxHashMap::default(),
+            odd_stacks: FxHashMap::default(),
             frames: Vec::new(),
             limit,
             is_reading: true,
@@ -168,47 +174,58 @@ impl Folder {
         let kind = arena.kind(id);
         match kind {
             Kind::Stack(stack) => return Ok(stack),
-            Kind::List | Kind::Tuple if !(self.is_reading && arena.is_refused(id)) => {}
+            Kind::List if !(self.is_reading && arena.is_refused(id)) => {}
+            Kind::Tuple if !self.is_reading => {}
             _ => return Err(ModelError::wrong(arena, word, "a list of frames")),
+        }
+        if let Some(&stack) = self.odd_stacks.get(&id) {
+            return Ok(stack);
         }
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        let mut done = Ok(());
-        for index in 0..arena.items(id).len() {
-            let item = arena.items(id)[index];
-            match self.frame_at(arena, item) {
-                Ok(frame) => frames.push(frame),
-                Err(error) => {
-                    done = Err(error.within(format_args!("[{index}]")));
-                    break;
-                }
-            }
-        }
+        let done = self.frames_of(arena, id, &mut frames);
         let stack = self.stacks.intern_ids(if done.is_ok() { &frames } else { &[] });
         self.frames = frames;
         match done {
-            Ok(()) => arena.fold(id, Kind::Stack(stack)),
+            Ok(true) => arena.fold(id, Kind::Stack(stack)),
+            Ok(false) => drop(self.odd_stacks.insert(id, stack)),
             Err(_) => arena.refuse(id),
         }
-        done.map(|()| stack)
+        done.map(|_| stack)
     }
 
-    fn frame_at(&mut self, arena: &mut Arena<'_>, word: Word) -> Result<FrameId> {
-        let id = match word.item() {
-            Item::Node(id) => match arena.kind(id) {
-                Kind::Frame(frame) => return Ok(frame),
-                Kind::Dict if !(self.is_reading && arena.is_refused(id)) => id,
-                _ => return Err(ModelError::wrong(arena, word, "a frame (a dict)")),
-            },
-            _ => return Err(ModelError::wrong(arena, word, "a frame (a dict)")),
-        };
-        let items = arena.items(id).to_vec();
-        let frame = self.frame(arena, &items);
-        match &frame {
-            Ok(frame) => arena.fold(id, Kind::Frame(*frame)),
-            Err(_) => arena.refuse(id),
+    /// Puts the frames of a list into `frames`; says whether they can all be unfolded again to
+    /// exactly what they were.
+    fn frames_of(&mut self, arena: &mut Arena<'_>, list: u32, frames: &mut Vec<FrameId>) -> Result<bool> {
+        let mut is_exact = arena.kind(list) == Kind::List;
+        for index in 0..arena.items(list).len() {
+            let item = arena.items(list)[index];
+            let known = match item.item() {
+                Item::Node(id) => Some((id, arena.kind(id))),
+                _ => None,
+            };
+            let frame = match known {
+                Some((_, Kind::Frame(frame))) => Ok(frame),
+                Some((id, Kind::Dict)) if !self.is_reading => {
+                    is_exact = false;
+                    self.odd_frame(arena, id)
+                }
+                _ => Err(ModelError::wrong(arena, item, "a frame (a dict)")),
+            };
+            frames.push(frame.map_err(|error| error.within(format_args!("[{index}]")))?);
         }
-        frame
+        Ok(is_exact)
+    }
+
+    /// A frame in which something is missing.
+    fn odd_frame(&mut self, arena: &mut Arena<'_>, dict: u32) -> Result<FrameId> {
+        if let Some(&frame) = self.odd_frames.get(&dict) {
+            return Ok(frame);
+        }
+        let items = arena.items(dict).to_vec();
+        let frame = self.frame(arena, &items)?;
+        self.odd_frames.insert(dict, frame);
+        Ok(frame)
     }
 
     /// The frame that a dict with these items is.
@@ -279,34 +296,54 @@ impl Folder {
     }
 }
 
+/// What a dict is by its keys.
+enum Shape {
+    Entry,
+    Frame,
+}
+
+impl Folder {
+    /// Whether a dict is an entry or a frame that can be unfolded again to exactly what it was.
+    ///
+    /// One that only looks like it stays a dict. If it stands where an entry or a frame is needed
+    /// it is read again then, and what is wrong with it is said.
+    fn shape(&mut self, arena: &Arena<'_>, items: &[Word]) -> Option<Shape> {
+        let mut keys = 0;
+        for pair in items.chunks_exact(2) {
+            let key = self.keys.get(arena, pair[0]);
+            let is_exact = match (key, pair[1].item()) {
+                (Key::Addr | Key::DeviceFree | Key::Stream, _) => arena.int(pair[1])? >= 0,
+                (Key::PoolId, Item::Pair(..)) => true,
+                (Key::PoolId, Item::Node(id)) => arena.kind(id) == Kind::Tuple,
+                (Key::Frames, Item::Node(_)) => true,
+                (Key::PoolId | Key::Frames, _) => false,
+                (Key::Unknown, _) => continue,
+                _ => true,
+            };
+            if !is_exact || keys & key.bit() != 0 {
+                return None;
+            }
+            keys |= key.bit();
+        }
+        let has = |wanted: &[Key]| wanted.iter().all(|key| keys & key.bit() != 0);
+        if has(&[Key::Action, Key::Size, Key::Stream]) && (has(&[Key::Addr]) || has(&[Key::DeviceFree])) {
+            return Some(Shape::Entry);
+        }
+        has(&[Key::Name, Key::Filename, Key::Line]).then_some(Shape::Frame)
+    }
+}
+
 impl Fold for Folder {
     fn fold(&mut self, arena: &mut Arena<'_>, items: &[Word]) -> Option<Kind> {
-        // A dict that only looks like an entry or a frame stays a dict. If it stands where one is
-        // needed it is read again then, and what is wrong with it is said.
-        let mut entry = [false; 4];
-        let mut frame = [false; 3];
-        for pair in items.chunks_exact(2) {
-            match self.keys.get(arena, pair[0]) {
-                Key::Action => entry[0] = true,
-                Key::Addr | Key::DeviceFree => entry[1] = true,
-                Key::Size => entry[2] = true,
-                Key::Stream => entry[3] = true,
-                Key::Name => frame[0] = true,
-                Key::Filename => frame[1] = true,
-                Key::Line => frame[2] = true,
-                _ => {}
+        match self.shape(arena, items)? {
+            Shape::Entry => {
+                let id = u32::try_from(self.rows.len()).ok()?;
+                let row = self.row(arena, items).ok()?;
+                self.rows.push(row);
+                Some(Kind::Row(id))
             }
+            Shape::Frame => self.frame(arena, items).ok().map(Kind::Frame),
         }
-        if entry == [true; 4] {
-            let id = u32::try_from(self.rows.len()).ok()?;
-            let row = self.row(arena, items).ok()?;
-            self.rows.push(row);
-            return Some(Kind::Row(id));
-        }
-        if frame == [true; 3] {
-            return self.frame(arena, items).ok().map(Kind::Frame);
-        }
-        None
     }
 
     fn memory(&self) -> usize {
@@ -317,5 +354,6 @@ impl Fold for Folder {
             + self.texts.memory()
             + self.importer.memory()
             + self.plain_notes.capacity() * 17
+            + (self.odd_frames.capacity() + self.odd_stacks.capacity()) * 9
     }
 }

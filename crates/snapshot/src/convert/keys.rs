@@ -26,6 +26,11 @@ macro_rules! keys {
                 Self::Unknown
             }
 
+            /// A bit of its own, for sets of keys.
+            pub fn bit(self) -> u64 {
+                1 << self as u32
+            }
+
             /// The key as it is written.
             pub fn as_str(self) -> &'static str {
                 match self {

@@ -8,10 +8,10 @@ use crate::pickle::word::Word;
 
 impl Converter<'_> {
     pub(super) fn segments(&mut self, word: Word, name: &str) -> Result<Vec<Segment>> {
-        let list = read::list(&self.arena, word).map_err(|error| error.within(name))?;
-        let list = list.to_vec();
+        let len = read::list(&self.arena, word).map_err(|error| error.within(name))?.len();
         let mut segments = Vec::new();
-        for (index, &word) in list.iter().enumerate() {
+        for index in 0..len {
+            let word = read::list(&self.arena, word)?[index];
             self.charge(size_of::<Segment>())?;
             let segment = self.segment(word);
             segments.push(segment.map_err(|error| error.within(format_args!("{name}[{index}]")))?);
@@ -64,11 +64,11 @@ impl Converter<'_> {
     }
 
     fn blocks(&mut self, word: Word, address: u64) -> Result<Vec<Block>> {
-        let list = read::list(&self.arena, word).map_err(|error| error.within("blocks"))?;
-        let list = list.to_vec();
+        let len = read::list(&self.arena, word).map_err(|error| error.within("blocks"))?.len();
         let mut blocks = Vec::new();
         let mut next = address;
-        for (index, &word) in list.iter().enumerate() {
+        for index in 0..len {
+            let word = read::list(&self.arena, word)?[index];
             self.charge(size_of::<Block>())?;
             let block = self.block(word, next).map_err(|error| error.within(format_args!("blocks[{index}]")))?;
             next = block.address.wrapping_add(block.size);

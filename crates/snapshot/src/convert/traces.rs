@@ -17,10 +17,10 @@ pub(super) enum Trace {
 impl Converter<'_> {
     pub(super) fn device_traces(&mut self, word: Word) -> Result<Vec<Trace>> {
         let name = Key::DeviceTraces.as_str();
-        let list = read::list(&self.arena, word).map_err(|error| error.within(name))?;
-        let list = list.to_vec();
+        let len = read::list(&self.arena, word).map_err(|error| error.within(name))?.len();
         let mut traces = Vec::new();
-        for (index, &word) in list.iter().enumerate() {
+        for index in 0..len {
+            let word = read::list(&self.arena, word)?[index];
             self.charge(size_of::<Trace>())?;
             let trace = self.trace(word);
             traces.push(trace.map_err(|error| error.within(format_args!("{name}[{index}]")))?);
@@ -38,9 +38,10 @@ impl Converter<'_> {
             let trace = self.trace(word).map_err(|error| error.within(name))?;
             return Ok(vec![trace]);
         }
-        let list = list.to_vec();
+        let len = list.len();
         let mut traces = Vec::new();
-        for (index, &word) in list.iter().enumerate() {
+        for index in 0..len {
+            let word = read::list(&self.arena, word)?[index];
             self.charge(size_of::<Trace>())?;
             let trace = self.trace(word);
             traces.push(trace.map_err(|error| error.within(format_args!("{name}[{index}]")))?);
