@@ -25,6 +25,7 @@ mod runner;
 
 pub mod ledger;
 pub mod parity;
+pub mod scenario;
 pub mod snapshot;
 pub mod workload;
 
@@ -34,4 +35,5 @@ pub use machine::{Machine, Setup};
 pub use picture::{Cell, Picture, Row};
 pub use program::{Program, WorkloadRun};
 pub use runner::{Failure, Nonsense, Outcome, OwnCalls, RunError, Runner};
+pub use scenario::{SCENARIOS, Scenario, UnknownScenario};
 pub use workload::{Launch, Op, Workload, WorkloadError};
