@@ -385,3 +385,21 @@ fn r2_9_a_returned_error_is_not_raised_again() {
         m.alloc(90 * MIB);
     }
 }
+
+/// R3.10, R2.35: neighbours that were freed one after the other are one block when the cache is emptied, whichever pools were
+/// used in between.
+#[test]
+fn r3_10_neighbours_are_merged_before_segments_are_released() {
+    let m = machine(GIB, "");
+    let pool = MemPool::new(&m.a, Default::default()).unwrap();
+    let inside = {
+        let _scope = pool.enter().unwrap();
+        m.alloc(MIB + 1)
+    };
+    let other = m.alloc_on(10 * MIB - 512, 1);
+    [inside, other].map(|addr| m.free(addr));
+    let [x, y] = [MIB + 1; 2].map(|size| m.alloc(size));
+    [y, x].map(|addr| m.free(addr));
+    m.empty();
+    assert_eq!(m.reserved(), 20 * MIB, "the private pool keeps its segment");
+}

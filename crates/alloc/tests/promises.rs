@@ -137,8 +137,8 @@ fn ends_empty(mut solo: Solo) -> Result<(), String> {
     let (free, total) = solo.sim.mem_info(DEVICE).unwrap();
     check(free == total, || format!("{} bytes of the device are still held", total - free))?;
     // A reservation whose first page could not be mapped stays for the next try (R4.14, R4.22); it goes with the allocator.
-    let Solo { sim, real, .. } = solo;
-    drop(real);
+    let Solo { sim, real, kept, .. } = solo;
+    drop((real, kept));
     let left = left_behind(&sim);
     check(left == [0; 4], || format!("left behind (allocations, reservations, handles, mapped bytes): {left:?}"))
 }
@@ -311,7 +311,7 @@ fn g_no_oom_is_raised_while_a_fitting_block_is_free_after_the_synchronising_rele
 #[test]
 fn g_the_torch_preset_raises_where_an_immediate_retry_succeeds() {
     let served = |written: &str| {
-        let mut solo = Solo::new(&Start { capacity: 40 * MIB, manual: true, keys: vec![] }, written);
+        let mut solo = Solo::new(&Start::new(40 * MIB, true, vec![]), written);
         let who = Who { stream: 0, thread: 0 };
         let mut alloc = |size| solo.step(&Op::Alloc { size, stream: 0, who });
         // One 20 MiB segment: a live block of 4 MiB keeps it from being released, 8 MiB wait for stream 1.

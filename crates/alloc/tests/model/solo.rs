@@ -36,6 +36,24 @@ pub struct Solo {
     /// Streams that a script recorded for a live block.
     pub uses: BTreeMap<u64, Vec<u64>>,
     pub last_error: Option<Error>,
+    pub kept: KeptOnPanic,
+}
+
+/// An allocator that panicked is not emptied on the way out: a second panic would hide which script it was.
+pub struct KeptOnPanic(Allocator);
+
+impl KeptOnPanic {
+    pub fn new(allocator: &Allocator) -> Self {
+        KeptOnPanic(allocator.clone())
+    }
+}
+
+impl Drop for KeptOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.clone());
+        }
+    }
 }
 
 fn pick<T: Clone>(list: &[T], nth: usize) -> Option<T> {
@@ -53,6 +71,7 @@ impl Solo {
         let (mut settings, _) = Settings::parse(&text).unwrap();
         settings.apply(written, millpond::config::Dialect::Millpond).unwrap();
         let real = Allocator::new(sim.clone(), DEVICE, World::new(settings)).unwrap();
+        let kept = KeptOnPanic::new(&real);
         Solo {
             sim,
             real,
@@ -62,6 +81,7 @@ impl Solo {
             budget: start.capacity / 2,
             uses: BTreeMap::new(),
             last_error: None,
+            kept,
         }
     }
 
