@@ -49,6 +49,7 @@ mod summary;
 mod trace;
 mod values;
 mod write;
+mod zstd;
 
 pub use convert::ModelError;
 pub use load::{LoadError, LoadOptions};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
 
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use crate::zstd::Frames;
 
 /// What an unpacked file may always have, bytes: a tiny file may be packed better than any bound.
 const ALWAYS: u64 = 1 << 20;
@@ -51,7 +51,7 @@ impl<'a> Unpacked<'a> {
         let mut source = BufReader::with_capacity(1 << 16, Counted { inner: source, read: packed.clone() });
         let (inner, format): (Box<dyn Read + 'a>, _) = match source.fill_buf()? {
             [0x1f, 0x8b, ..] => (Box::new(flate2::bufread::MultiGzDecoder::new(source)), "gzip"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => (Box::new(Frames::new(source)?), "zstd"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => (Box::new(Frames::new(source)), "zstd"),
             _ => return Ok(Unpacked { inner: Box::new(source), packed, unpacked: 0, factor: None, format: None }),
         };
         Ok(Unpacked { inner, packed, unpacked: 0, factor, format: Some(format) })
@@ -60,35 +60,6 @@ impl<'a> Unpacked<'a> {
     /// `gzip` or `zstd`; `None` for a plain file.
     pub fn format(&self) -> Option<&'static str> {
         self.format
-    }
-}
-
-/// The frames of a zstd file, one after the other.
-struct Frames<R: BufRead> {
-    /// Nothing after the last frame.
-    frame: Option<StreamingDecoder<R, FrameDecoder>>,
-}
-
-impl<R: BufRead> Frames<R> {
-    fn new(source: R) -> io::Result<Self> {
-        Ok(Frames { frame: Some(StreamingDecoder::new(source).map_err(io::Error::other)?) })
-    }
-}
-
-impl<R: BufRead> Read for Frames<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(frame) = &mut self.frame {
-            match frame.read(buffer)? {
-                0 if !buffer.is_empty() => {
-                    let Some(mut source) = self.frame.take().map(StreamingDecoder::into_inner) else { break };
-                    if !source.fill_buf()?.is_empty() {
-                        *self = Frames::new(source)?;
-                    }
-                }
-                n => return Ok(n),
-            }
-        }
-        Ok(0)
     }
 }
 

@@ -231,6 +231,33 @@ fn a_dict_that_only_looks_like_a_frame_or_an_entry_stays_as_it_is() {
 }
 
 #[test]
+fn what_a_row_cannot_give_back_exactly_stays_a_dict() {
+    // Under an unknown key: a signed address, a pool id that is a list, frames that are none, a frame without a name.
+    let odd = r#"[{"action": "alloc", "addr": -5, "size": 8, "stream": 0},
+        {"action": "alloc", "addr": 5, "size": 8, "stream": 0, "pool_id": [0, 0]},
+        {"action": "alloc", "addr": 5, "size": 8, "stream": 0, "frames": null},
+        {"action": "alloc", "addr": 5, "size": 8, "stream": 0, "frames": [{"filename": "a.py", "line": 3}]}]"#;
+    let snapshot = json(&format!(r#"{{"segments": [], "odd": {odd}}}"#));
+    let kept = snapshot.extra[0].1;
+    assert_eq!(snapshot.values.to_json(kept), serde_json::from_str::<serde_json::Value>(odd).unwrap());
+    let Plain::List(entries) = snapshot.values.get(kept) else { panic!("a list") };
+    let Plain::Dict(second) = snapshot.values.get(entries[1]) else { panic!("a dict") };
+    assert!(matches!(snapshot.values.get(second[9]), Plain::List(_)), "not a tuple");
+    // In a trace they are entries like any other.
+    let trace = json(&format!(r#"{{"device_traces": [{odd}]}}"#));
+    assert_eq!(trace.trace(0).len(), 4);
+    assert_eq!(trace.trace(0)[1].pool, Some(PoolId::DEFAULT));
+    assert_eq!(trace.stacks.frames(trace.trace(0)[3].stack.unwrap()).next().unwrap().line, 3);
+}
+
+#[test]
+fn dicts_are_equal_in_any_order() {
+    let snapshot = json(r#"{"segments": [], "x": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]}"#);
+    let Plain::List([first, second]) = snapshot.values.get(snapshot.extra[0].1) else { panic!("two dicts") };
+    assert_eq!(first, second);
+}
+
+#[test]
 fn one_stack_of_many_entries_is_held_once() {
     let entry = r#"{"action": "alloc", "addr": 1, "size": 8, "stream": 0,
         "frames": [{"name": "f", "filename": "a.py", "line": 3}]}"#;
