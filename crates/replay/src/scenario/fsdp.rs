@@ -8,7 +8,7 @@ use super::script::{Script, Tensor};
 use super::transformer::{FULL, HALF, Model};
 use crate::workload::Op;
 
-pub(super) const CAPACITY_MIB: u64 = 16 << 10;
+pub(super) const CAPACITY_MIB: u64 = 15_808;
 
 const STEPS: u64 = 30;
 /// Of how many cards this is one.

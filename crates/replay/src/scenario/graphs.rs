@@ -6,7 +6,7 @@ use super::script::{Script, Tensor};
 use super::transformer::{FULL, HALF, Model};
 use crate::workload::Op;
 
-pub(super) const CAPACITY_MIB: u64 = 4 << 10;
+pub(super) const CAPACITY_MIB: u64 = 2432;
 
 const GRAPHS: u32 = 24;
 /// The stream on which graphs are captured.

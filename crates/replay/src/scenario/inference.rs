@@ -5,7 +5,7 @@ use super::random::Random;
 use super::script::{Script, Tensor};
 use super::transformer::{HALF, Model};
 
-pub(super) const CAPACITY_MIB: u64 = 24 << 10;
+pub(super) const CAPACITY_MIB: u64 = 18 << 10;
 
 const STEPS: u64 = 1600;
 /// Sequences at once.

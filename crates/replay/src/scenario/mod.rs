@@ -1,7 +1,7 @@
 //! What LLM programs ask of their allocator, as seeded generators: the same seed gives the same requests.
 //!
 //! Sizes follow real models; what is random is what is random in real programs: lengths of sequences, routes of tokens,
-//! arrivals of requests. A scenario's device is just large enough for its requests, so that settings decide whether it fits.
+//! arrivals of requests. A scenario's device is so large that its requests fit with expandable segments and do not by default.
 
 mod fsdp;
 mod graphs;
@@ -81,7 +81,7 @@ pub const SCENARIOS: [Scenario; 6] = [
     },
     Scenario {
         name: "shared-card",
-        about: "training, evaluation and serving by turns, on a card half of which other jobs use",
+        about: "training, evaluation and serving by turns, on a card of which other jobs use half",
         capacity_mib: shared_card::CAPACITY_MIB,
         others_mib: shared_card::OTHERS_MIB,
         events: EventMode::Immediate,

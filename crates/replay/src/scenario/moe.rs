@@ -4,7 +4,7 @@ use super::random::Random;
 use super::script::{Script, Tensor};
 use super::transformer::{FULL, HALF};
 
-pub(super) const CAPACITY_MIB: u64 = 24 << 10;
+pub(super) const CAPACITY_MIB: u64 = 12_544;
 
 const LAYERS: u64 = 16;
 const EXPERTS: u64 = 32;

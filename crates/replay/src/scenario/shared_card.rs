@@ -6,7 +6,7 @@ use super::script::{Script, Tensor};
 use super::transformer::{FULL, HALF, Model};
 use crate::workload::Op;
 
-pub(super) const CAPACITY_MIB: u64 = 24 << 10;
+pub(super) const CAPACITY_MIB: u64 = 22_016;
 pub(super) const OTHERS_MIB: u64 = 12 << 10;
 
 const ROUNDS: u64 = 12;

@@ -5,7 +5,7 @@ use super::random::Random;
 use super::script::{MIB, Script};
 use super::transformer::{FULL, HALF, Model};
 
-pub(super) const CAPACITY_MIB: u64 = 40 << 10;
+pub(super) const CAPACITY_MIB: u64 = 34_048;
 
 const STEPS: u64 = 60;
 
