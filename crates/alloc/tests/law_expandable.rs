@@ -38,7 +38,7 @@ fn shared_pages(m: &Machine) -> (usize, bool) {
 
 /// C45: pages mapped before, after, and mapped again.
 #[test]
-fn r4_24_a_peer_has_access_to_every_mapped_page() {
+fn c45_r4_24_a_peer_has_access_to_every_mapped_page() {
     let m = two_devices();
     let (large, small) = (m.alloc(16 * MIB), m.alloc(1000));
     assert_eq!(shared_pages(&m), (2, false), "nobody but the owner");

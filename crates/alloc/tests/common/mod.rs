@@ -158,7 +158,10 @@ impl Machine {
 impl Drop for Machine {
     /// Every test ends with an allocator that verifies itself.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            // Emptied in an unknown state it might panic again, which would hide the first one.
+            std::mem::forget(self.a.clone());
+        } else {
             self.verify();
         }
     }
