@@ -104,7 +104,7 @@ impl Converter<'_> {
     /// dict that stands in many places is not read forever.
     fn dict_items(&mut self, word: Word) -> Result<Vec<Word>> {
         let items = read::dict(&self.arena, word)?.to_vec();
-        self.charge(size_of_val(items.as_slice()))?;
+        self.charge(2 * size_of_val(items.as_slice()))?;
         Ok(items)
     }
 
