@@ -11,10 +11,6 @@ use millpond_sim::{CallKind, FaultRule, SimConfig};
 const EXPANDABLE: &str = "expandable_segments:True";
 const BOTH: [&str; 2] = ["", EXPANDABLE];
 
-fn free_all(m: &Machine, blocks: Vec<u64>) {
-    blocks.into_iter().for_each(|addr| m.free(addr));
-}
-
 #[test]
 fn c01_small_blocks_pin_a_large_segment() {
     let run = |conf: &str| {
@@ -54,7 +50,7 @@ fn c03_the_order_of_sizes_doubles_what_is_reserved() {
         let m = machine(80 * GIB, conf);
         let round = || {
             for (count, size) in [first, then] {
-                free_all(&m, (0..count).map(|_| m.alloc(size * MIB)).collect());
+                m.free_all((0..count).map(|_| m.alloc(size * MIB)).collect::<Vec<_>>());
             }
         };
         round();
@@ -110,7 +106,7 @@ fn c09_growth_is_by_whole_segments_or_pages() {
         let blocks: Vec<_> = (0..8).map_while(|_| m.try_alloc(8 * MIB).ok()).collect();
         assert_eq!(blocks.len(), fits, "{conf} {capacity}");
         if fits == 8 {
-            free_all(&m, blocks);
+            m.free_all(blocks);
             m.sim.take_log();
             m.alloc(60 * MIB);
             let calls = m.sim.take_log().iter().filter(|call| call.code.is_none()).count();
@@ -132,7 +128,7 @@ fn c67_small_survivors_cut_a_segment_into_pieces() {
             kept.push(m.alloc(2 * MIB));
             freed.push(m.alloc(98 * MIB));
         }
-        free_all(&m, freed);
+        m.free_all(freed);
         (m, kept)
     };
     let (m, kept) = run("");
@@ -140,7 +136,7 @@ fn c67_small_survivors_cut_a_segment_into_pieces() {
     assert_eq!((oom.reserved - oom.allocated) / MIB, 1078);
     let largest = m.blocks().into_iter().filter(|block| block.2 == Free).map(|block| block.1).max();
     assert_eq!((largest, m.stat("num_alloc_retries")), (Some(98 * MIB), 1));
-    [5, 6].map(|i| m.free(kept[i]));
+    m.free_all([kept[5], kept[6]]);
     m.free(m.alloc(298 * MIB));
     m.free(kept[7]);
     m.alloc(398 * MIB);

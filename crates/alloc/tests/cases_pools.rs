@@ -168,7 +168,7 @@ fn c37_memory_that_a_custom_allocator_gives_twice_is_refused() {
             let b = m.alloc(30 * MIB);
             drop(scope);
             assert_eq!(b, 0x9000_0000);
-            [a, b].map(|addr| m.free(addr));
+            m.free_all([a, b]);
         }
     }
 }

@@ -23,7 +23,7 @@ fn c11_a_late_event_does_not_block_the_events_of_other_streams() {
         let [a, b] = [100 * MIB; 2].map(|size| m.alloc(size));
         m.record(a, 1);
         m.record(b, 2);
-        [a, b].map(|addr| m.free(addr));
+        m.free_all([a, b]);
         // Stream 1 is busy for ever, stream 2 is idle.
         m.sim.stream_synchronize(stream(2)).unwrap();
         assert_eq!(m.alloc(100 * MIB), b, "{conf}");
@@ -218,7 +218,7 @@ fn c23_an_anchor_keeps_the_pool() {
         let capture = anchor.capture(stream(1), CaptureMode::Global).unwrap();
         assert_eq!((m.alloc_on(8 * MIB, 1), m.reserved()), (freed, 20 * MIB), "{conf}");
         drop(capture.end().unwrap());
-        [kept, freed].map(|addr| m.free(addr));
+        m.free_all([kept, freed]);
     }
 }
 
@@ -230,7 +230,7 @@ fn c25(conf: &str, sizes: [u64; 3], shared: bool) -> u64 {
     for (i, size) in sizes.into_iter().enumerate() {
         let capture = pools[if shared { 0 } else { i }].capture(stream(1), CaptureMode::Global).unwrap();
         let blocks = [size * MIB; 2].map(|size| m.alloc_on(size, 1));
-        blocks.map(|addr| m.a.free(addr, &on(1)).unwrap());
+        blocks.iter().for_each(|&addr| m.a.free(addr, &on(1)).unwrap());
         graphs.push(capture.end().unwrap());
     }
     m.reserved() / MIB

@@ -39,7 +39,7 @@ fn r5_36_two_streams_no_reuse_before_the_join_reuse_after_it() {
         assert_eq!(after == block, reused, "{conf}");
         m.verify();
         drop(capture.end().unwrap());
-        [before, after].map(|addr| m.free(addr));
+        m.free_all([before, after]);
     }
 }
 

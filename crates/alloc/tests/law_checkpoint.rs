@@ -41,7 +41,7 @@ fn r5_28_live_allocations_are_exactly_a_set_or_not() {
         assert!(!has(&[a, b, c]) && !has(&[a]) && !has(&[]));
         let unknown = m.a.pool_has_exactly(PoolId(77, 0), &BTreeSet::new()).unwrap_err();
         assert!(matches!(unknown, Error::UnknownPool { .. }), "{unknown}");
-        [a, c].map(|addr| m.free(addr));
+        m.free_all([a, c]);
         assert!(has(&[]));
     }
 }
@@ -70,7 +70,7 @@ fn r5_39_restoring_cuts_the_segments_as_they_were() {
             let key = format!("{key}.all.current");
             assert_eq!(m.stat(&key), stats.flatten()[&key], "{conf}: {key}");
         }
-        [a, c].map(|addr| m.free(addr));
+        m.free_all([a, c]);
     }
 }
 
@@ -212,13 +212,13 @@ fn r5_39_small_and_large_segments_of_several_streams_come_back() {
         drop(scope);
         let before = m.mapped_blocks(pool.id());
         let saved = pool.checkpoint(&on(0)).unwrap();
-        all.map(|addr| m.free(addr));
+        m.free_all(all);
         let (freed, live) = sorted(pool.restore(&saved, &on(0)).unwrap());
         let mut expected = all.to_vec();
         expected.sort_unstable();
         assert_eq!((freed, live), (vec![], expected), "{conf}");
         assert_eq!(m.mapped_blocks(pool.id()), before, "{conf}");
         assert_eq!(m.stat("allocation.small_pool.current"), 2);
-        all.map(|addr| m.free(addr));
+        m.free_all(all);
     }
 }

@@ -46,7 +46,7 @@ fn c45_r4_24_a_peer_has_access_to_every_mapped_page() {
     assert_eq!(shared_pages(&m), (2, true), "mapped before");
     let more = [m.alloc(64 * MIB), m.alloc_on(30 * MIB, 1)];
     assert!(shared_pages(&m).1 && shared_pages(&m).0 >= 6, "mapped after, in old and new segments");
-    [large, small, more[0], more[1]].map(|addr| m.free(addr));
+    m.free_all([large, small, more[0], more[1]]);
     m.empty();
     assert_eq!((m.reserved(), shared_pages(&m).0), (0, 0));
     m.alloc(16 * MIB);
@@ -223,7 +223,7 @@ fn r4_19_emptying_unmaps_whole_pages_and_keeps_the_edges() {
     // R4.11: the gap is filled first, from the free block before it.
     assert_eq!(m.alloc(45 * MIB), BASE + 10 * MIB);
     m.free(BASE + 10 * MIB);
-    [a, c].map(|addr| m.free(addr));
+    m.free_all([a, c]);
     m.empty();
     assert_eq!((m.reserved(), m.calls(CallKind::AddrFree), m.a.world().expandable_segments()), (0, 1, (0, 0)));
     assert_eq!((m.stat("segment.all.allocated"), m.stat("inactive_split.all.peak")), (0, 0), "S20, R4.15");

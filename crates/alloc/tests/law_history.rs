@@ -148,7 +148,7 @@ fn r9_12_the_ring_keeps_the_newest_entries_oldest_first() {
         for size in [1, 2, 3, 4, 5] {
             m.alloc(size * KIB);
         }
-        [BASE, BASE + KIB].map(|addr| m.free(addr));
+        m.free_all([BASE, BASE + KIB]);
         let entries = m.take_history();
         let all = [
             ("segment_alloc", 0, 2 * MIB),

@@ -155,7 +155,7 @@ fn r5_12_a_dropped_mem_pool_gives_back_and_lends_no_more() {
     drop(pool);
     let rest = m.alloc(20 * MIB);
     assert!(m.try_alloc(8 * MIB).is_err());
-    [kept, live, rest].map(|addr| m.free(addr));
+    m.free_all([kept, live, rest]);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn r5_17_no_split_every_request_takes_a_whole_block() {
     assert_eq!((m.stat("segment.all.current"), m.allocated()), (2, 40 * MIB));
     assert_eq!(m.stat("requested_bytes.all.current"), 8 << 20);
     assert_eq!((m.stat("inactive_split.all.current"), m.stat("inactive_split.all.peak")), (0, 0));
-    [a, b].map(|addr| m.free(addr));
+    m.free_all([a, b]);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn r5_18_a_custom_allocator_sees_segment_sizes_and_takes_the_same_back() {
     assert_eq!((m.calls(CallKind::Malloc), m.reserved()), (0, 54 * MIB));
     assert_eq!(alloc_in(&m, &pool, 3 * MIB), 0x8000_0000 + 3 * MIB, "segments are cut and cached as any others");
     m.free(0x8000_0000 + 3 * MIB);
-    blocks.map(|addr| m.free(addr));
+    m.free_all(blocks);
     drop(pool);
     let mut returned = custom.returned.lock().unwrap().clone();
     returned.sort_unstable();
@@ -299,9 +299,9 @@ fn r1_18_random_addresses_do_not_change_the_order() {
         let pool = with_custom(&m, &custom);
         let blocks = [24 * MIB; 4].map(|size| alloc_in(&m, &pool, size));
         assert_eq!(blocks, addresses);
-        blocks.iter().rev().for_each(|&addr| m.free(addr));
+        m.free_all(blocks.iter().rev().copied());
         let again = [24 * MIB; 4].map(|size| alloc_in(&m, &pool, size));
-        again.iter().for_each(|&addr| m.free(addr));
+        m.free_all(again);
         again.map(|addr| addresses.iter().position(|&a| a == addr).unwrap())
     };
     let at = |slots: [u64; 4]| slots.map(|slot| 0x7000_0000 + slot * 64 * MIB);
@@ -317,7 +317,7 @@ fn r5_18_unaligned_addresses_are_taken_as_they_come() {
     let [a, b] = [4 * MIB; 2].map(|size| alloc_in(&m, &pool, size));
     assert_eq!([a, b], [0x7000_0001, 0x7000_0001 + 4 * MIB]);
     assert_eq!(m.a.base_allocation(b).unwrap(), (0x7000_0001, 20 * MIB));
-    [a, b].map(|addr| m.free(addr));
+    m.free_all([a, b]);
     drop(pool);
     assert_eq!(*custom.returned.lock().unwrap(), [(0x7000_0001, 20 * MIB)]);
 }

@@ -194,7 +194,7 @@ fn f1_segments_do_not_join() {
     for (first, second, reserved) in [((8, 16), (4, 32), 256), ((4, 32), (8, 16), 128)] {
         let m = machine(GIB, "");
         let (blocks, _) = all(&m, first.0, first.1 * MIB);
-        blocks.into_iter().for_each(|addr| m.free(addr));
+        m.free_all(blocks);
         assert_eq!(m.reserved(), 128 * MIB);
         all(&m, second.0, second.1 * MIB);
         assert_eq!(m.reserved(), reserved * MIB);
@@ -206,7 +206,7 @@ fn f2_an_expandable_segment_grows_by_pages() {
     let m = machine(GIB, "expandable_segments:True");
     let (blocks, reserved) = all(&m, 8, 16 * MIB);
     assert_eq!(reserved, [20, 40, 60, 80, 80, 100, 120, 140]);
-    blocks.into_iter().for_each(|addr| m.free(addr));
+    m.free_all(blocks);
     assert_eq!(m.mapped_blocks(millpond::PoolId::DEFAULT), [(0, 140 * MIB, Free)]);
     assert_eq!(all(&m, 4, 32 * MIB).1, [140; 4]);
 }
@@ -217,7 +217,7 @@ fn f3_holes_do_not_serve_their_sum() {
     m.free(m.alloc(60 * MIB));
     let [a, _, c] = [20 * MIB; 3].map(|size| m.alloc(size));
     assert_eq!(m.reserved(), 60 * MIB);
-    [a, c].map(|addr| m.free(addr));
+    m.free_all([a, c]);
     m.alloc(40 * MIB);
     assert_eq!(m.reserved(), 100 * MIB);
 }

@@ -103,7 +103,7 @@ fn older_versions_decide_ties_by_address() {
         a.empty_cache(&Caller::on(Stream::default_of(Device(0)))).unwrap();
         let younger = alloc(&a, 24 * MIB);
         assert!(younger < older);
-        [older, younger].map(|addr| free(&a, addr));
+        [older, younger].iter().for_each(|&addr| free(&a, addr));
         let by_address = [younger, older];
         let used = [(); 2].map(|()| alloc(&a, 24 * MIB));
         let used = used.map(|addr| by_address.iter().position(|&other| other == addr).unwrap());

@@ -85,6 +85,11 @@ impl Machine {
     }
 
     #[track_caller]
+    pub fn free_all(&self, addrs: impl IntoIterator<Item = u64>) {
+        addrs.into_iter().for_each(|addr| self.free(addr));
+    }
+
+    #[track_caller]
     pub fn record(&self, addr: u64, raw: u64) -> bool {
         self.a.record_stream(addr, stream(raw), &on(0)).unwrap()
     }

@@ -79,7 +79,7 @@ impl Model {
 
     /// R2.52–R2.54.
     pub fn malloc_at(&mut self, addr: u64, size: u64, stream: u64, who: Who) -> Result<u64, Failure> {
-        if addr % 512 != 0 {
+        if !addr.is_multiple_of(512) {
             return Err(Failure::Misaligned);
         }
         if !self.in_capture(who) {
