@@ -266,9 +266,12 @@ impl Pool {
     /// A live block that waits for nothing comes back (R3.3, R3.9–R3.12).
     #[inline]
     pub fn give_back(&mut self, id: BlockId) {
+        // While the block is live, so that a merge that was put off does not take it for a listed neighbour.
+        if !self.recent.is(id) {
+            self.catch_up();
+        }
         self.retire(id);
         if !self.put_off(id) {
-            self.catch_up();
             self.complete_free(id);
         }
     }

@@ -28,6 +28,14 @@ impl Default for Recent {
     }
 }
 
+impl Recent {
+    /// Whether it is this block.
+    #[inline]
+    pub fn is(&self, id: BlockId) -> bool {
+        self.block == id
+    }
+}
+
 impl Pool {
     /// Remembers a hand-out, made from a state without a put-off merge. A pool whose collection clock ticks has none: there
     /// every search counts.
@@ -53,7 +61,7 @@ impl Pool {
     /// Puts the merge of a retired block off, if it is the last one handed out.
     #[inline]
     pub fn put_off(&mut self, id: BlockId) -> bool {
-        if self.recent.block != id {
+        if !self.recent.is(id) {
             return false;
         }
         self.recent.returned = true;
