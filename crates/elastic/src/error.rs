@@ -159,7 +159,9 @@ pub enum Error {
         tag: String,
     },
     /// A registration of physical memory that is gone (C49).
-    #[error("the registration of {addr:#x} is stale: the memory behind it was given back and made anew; register it again")]
+    #[error(
+        "the registration of {addr:#x} is stale: the memory behind it was given back and made anew; register it again"
+    )]
     StaleRegistration {
         /// The address.
         addr: u64,

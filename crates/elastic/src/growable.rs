@@ -81,7 +81,11 @@ impl Growable {
 
     /// Bytes from the start that have memory behind them without a hole.
     pub fn len(&self) -> u64 {
-        self.space.runs(0..self.space.room).first().filter(|run| run.start == 0).map_or(0, |run| run.end as u64 * self.space.page)
+        self.space
+            .runs(0..self.space.room)
+            .first()
+            .filter(|run| run.start == 0)
+            .map_or(0, |run| run.end as u64 * self.space.page)
     }
 
     /// Whether no memory is at the start.

@@ -39,7 +39,10 @@ fn the_front_lies_on_the_device_and_the_tail_on_its_own_numa_node() {
 
     let accessors = [Location::Device(D), Location::Device(PEER), Location::Host];
     let (front, tail) = (buffer.addr(), buffer.tail_addr() + 2 * PAGE);
-    assert_eq!(accessors.map(|accessor| access(&sim, front, accessor)), [Access::ReadWrite, Access::ReadWrite, Access::None]);
+    assert_eq!(
+        accessors.map(|accessor| access(&sim, front, accessor)),
+        [Access::ReadWrite, Access::ReadWrite, Access::None]
+    );
     assert_eq!(accessors.map(|accessor| access(&sim, tail, accessor)), [Access::ReadWrite; 3]);
     sim.launch(STREAM, 1, &[(front, 2 * PAGE)], &[(buffer.tail_addr(), 3 * PAGE)]).unwrap();
     sim.launch(Stream::new(PEER, 1), 1, &[(buffer.tail_addr(), 3 * PAGE)], &[]).unwrap();

@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
-use millpond_driver::{Access, Bytes, Code, Granularity, HandleProps, HandleType, Location, Memory, Order, Stream, Virtual};
+use millpond_driver::{
+    Access, Bytes, Code, Granularity, HandleProps, HandleType, Location, Memory, Order, Stream, Virtual,
+};
 use millpond_elastic::{Error, GrowOptions, Growable, Sharing, Step};
 use millpond_sim::{CallKind, EventMode, FaultRule, Sim, SimConfig};
 

@@ -232,10 +232,13 @@ fn a_dict_that_only_looks_like_a_frame_or_an_entry_stays_as_it_is() {
 
 #[test]
 fn what_a_row_cannot_give_back_exactly_stays_a_dict() {
-    // Under an unknown key: a signed address, a pool id that is a list, frames that are none, a frame without a name.
+    // Under an unknown key: a signed address, a pool id that is a list, frames that are none, a
+    // figure under the other action's key, a frame without a name.
     let odd = r#"[{"action": "alloc", "addr": -5, "size": 8, "stream": 0},
         {"action": "alloc", "addr": 5, "size": 8, "stream": 0, "pool_id": [0, 0]},
         {"action": "alloc", "addr": 5, "size": 8, "stream": 0, "frames": null},
+        {"action": "alloc", "device_free": 5, "size": 8, "stream": 0},
+        {"action": "oom", "addr": 5, "size": 8, "stream": 0},
         {"action": "alloc", "addr": 5, "size": 8, "stream": 0, "frames": [{"filename": "a.py", "line": 3}]}]"#;
     let snapshot = json(&format!(r#"{{"segments": [], "odd": {odd}}}"#));
     let kept = snapshot.extra[0].1;
@@ -245,9 +248,9 @@ fn what_a_row_cannot_give_back_exactly_stays_a_dict() {
     assert!(matches!(snapshot.values.get(second[9]), Plain::List(_)), "not a tuple");
     // In a trace they are entries like any other.
     let trace = json(&format!(r#"{{"device_traces": [{odd}]}}"#));
-    assert_eq!(trace.trace(0).len(), 4);
+    assert_eq!(trace.trace(0).len(), 6);
     assert_eq!(trace.trace(0)[1].pool, Some(PoolId::DEFAULT));
-    assert_eq!(trace.stacks.frames(trace.trace(0)[3].stack.unwrap()).next().unwrap().line, 3);
+    assert_eq!(trace.stacks.frames(trace.trace(0)[5].stack.unwrap()).next().unwrap().line, 3);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Library {
             // stand-in for it, or what the user named; all of them may be loaded at any time, on any thread.
             match unsafe { libloading::Library::new(name) } {
                 Ok(library) => return Ok(Self::new(name.to_string_lossy().into_owned(), library)),
-                Err(error) => tried.push((name.to_string_lossy().into_owned(), error.to_string())),
+                Err(error) => tried.push((name.to_string_lossy().into_owned(), reason(&error))),
             }
         }
         Err(LoadError::Library { tried })
@@ -111,4 +111,9 @@ impl Library {
         // SAFETY: the caller vouches for the type.
         unsafe { self.library.get::<F>(symbol.export) }.ok().map(|found| *found)
     }
+}
+
+/// The loader's own words, which are an error's source.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use millpond_driver::{HandleType, Shareable};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
-    sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
 };
 
 use super::Shared;
@@ -89,7 +89,10 @@ pub fn receive(mut socket: &UnixStream) -> Result<Shared> {
     }
     let expected = count as usize;
     let (handle_type, handles) = match number(40) {
-        1 => (HandleType::PosixFd, receive_fds(socket, expected)?.into_iter().map(|fd| Shareable::Fd(Arc::new(fd))).collect()),
+        1 => (
+            HandleType::PosixFd,
+            receive_fds(socket, expected)?.into_iter().map(|fd| Shareable::Fd(Arc::new(fd))).collect(),
+        ),
         2 => {
             let mut handles = Vec::new();
             while handles.len() < expected {
@@ -110,7 +113,8 @@ fn receive_fds(socket: &UnixStream, expected: usize) -> Result<Vec<OwnedFd>> {
         let mut byte = [0];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_AT_ONCE))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+        let received = match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        {
             Err(rustix::io::Errno::CONNRESET) => return Err(Error::Closed { received: fds.len(), expected }),
             received => received.map_err(std::io::Error::from)?,
         };

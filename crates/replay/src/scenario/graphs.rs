@@ -20,7 +20,8 @@ pub(super) fn write(script: &mut Script, random: &mut Random) {
     for graph in 0..GRAPHS {
         let batch = u64::from(graph + 1) * 8;
         // A warm-up run outside of the capture.
-        pass(script, &model, batch, 0);
+        let warm = pass(script, &model, batch, 0);
+        script.free(warm);
         script.then(Op::EmptyCache);
         script.then(Op::CaptureBegin { graph, share: Some(0), stream: STREAM });
         outputs.push(pass(script, &model, batch, STREAM));

@@ -309,6 +309,7 @@ impl Folder {
     /// it is read again then, and what is wrong with it is said.
     fn shape(&mut self, arena: &Arena<'_>, items: &[Word]) -> Option<Shape> {
         let mut keys = 0;
+        let mut action = None;
         for pair in items.chunks_exact(2) {
             let key = self.keys.get(arena, pair[0]);
             let is_exact = match (key, pair[1].item()) {
@@ -316,7 +317,11 @@ impl Folder {
                 (Key::PoolId, Item::Pair(..)) => true,
                 (Key::PoolId, Item::Node(id)) => arena.kind(id) == Kind::Tuple,
                 (Key::Frames, Item::Node(_)) => true,
-                (Key::PoolId | Key::Frames, _) => false,
+                (Key::Action, Item::Text(_)) => {
+                    action = Some(pair[1]);
+                    true
+                }
+                (Key::PoolId | Key::Frames | Key::Action, _) => false,
                 (Key::Unknown, _) => continue,
                 _ => true,
             };
@@ -326,8 +331,12 @@ impl Folder {
             keys |= key.bit();
         }
         let has = |wanted: &[Key]| wanted.iter().all(|key| keys & key.bit() != 0);
-        if has(&[Key::Action, Key::Size, Key::Stream]) && (has(&[Key::Addr]) || has(&[Key::DeviceFree])) {
-            return Some(Shape::Entry);
+        if let Some(action) = action {
+            let figure = match self.action(arena, action) {
+                Ok(Some(Action::Oom)) => Key::DeviceFree,
+                _ => Key::Addr,
+            };
+            return has(&[figure, Key::Size, Key::Stream]).then_some(Shape::Entry);
         }
         has(&[Key::Name, Key::Filename, Key::Line]).then_some(Shape::Frame)
     }
