@@ -114,6 +114,8 @@ pub(crate) struct Ladder {
     pub returns: Vec<Return>,
     /// Handles that the driver failed to release; it is asked again at the next release.
     pub orphans: Vec<Handle>,
+    /// Reservations (base and bytes) that the driver failed to free; likewise.
+    pub orphan_ranges: Vec<(u64, u64)>,
 }
 
 /// The six plain counters (R8.2).
@@ -178,6 +180,7 @@ impl Core {
             custom_ranges: BTreeMap::new(),
             returns: Vec::new(),
             orphans: Vec::new(),
+            orphan_ranges: Vec::new(),
             settings: Arc::clone(&settings),
         };
         let core = Arc::new(Core {
@@ -217,11 +220,19 @@ impl Core {
     }
 
     /// Does something with the device standing still; what is due under no lock is done after, whatever the outcome.
-    pub fn enter<R>(&self, act: impl FnOnce(&mut Held<'_>) -> R) -> R {
+    pub fn enter<R>(&self, act: impl FnOnce(&mut Held<'_>) -> crate::error::Result<R>) -> crate::error::Result<R> {
         let mut held = self.hold();
         let result = act(&mut held);
         held.release();
-        result
+        result.inspect_err(|error| self.returned(error))
+    }
+
+    /// An error of the driver goes to the caller: it must not come up a second time at the next request (R2.9, C71). A
+    /// fatal one stays by itself.
+    pub fn returned(&self, error: &Error) {
+        if matches!(error, Error::Driver(_)) {
+            let _ = self.driver.take_last_error();
+        }
     }
 
     /// Gives custom allocators back what is theirs, and shows observers what happened.

@@ -23,7 +23,7 @@ impl Allocator {
     /// [`Error::MisalignedAddress`], [`Error::AddressNotFree`], [`Error::CachingDisabled`]; those of [`Allocator::alloc`].
     pub fn alloc_at(&self, addr: u64, size: u64, stream: Stream, caller: &Caller<'_>) -> Result<u64> {
         let core = &*self.core;
-        if addr % MIN_BLOCK != 0 {
+        if !addr.is_multiple_of(MIN_BLOCK) {
             return Err(Error::MisalignedAddress { addr });
         }
         if stream.device != core.device {

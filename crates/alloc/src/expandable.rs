@@ -98,7 +98,10 @@ impl Held<'_> {
             );
         })?;
         if bytes < size {
-            self.core.driver.mem_address_free(base, bytes)?;
+            if let Err(error) = self.core.driver.mem_address_free(base, bytes) {
+                self.ladder.orphan_ranges.push((base, bytes));
+                return Err(error.into());
+            }
             return Ok(None);
         }
         self.core.world.expandable_made(bytes);
@@ -299,6 +302,7 @@ impl Held<'_> {
     pub fn release_orphans(&mut self) {
         let driver = &self.core.driver;
         self.ladder.orphans.retain(|&handle| driver.mem_release(handle).is_err());
+        self.ladder.orphan_ranges.retain(|&(base, bytes)| driver.mem_address_free(base, bytes).is_err());
     }
 
     /// Gives up the reservations in which nothing is mapped: the allocator goes.

@@ -57,6 +57,20 @@ impl Core {
         stack: Option<Stack>,
         searched: bool,
     ) -> Result<u64> {
+        self.alloc_held(requested, stream, caller, stack, searched).inspect_err(|error| {
+            self.returned(error);
+            self.catch_up();
+        })
+    }
+
+    fn alloc_held(
+        &self,
+        requested: u64,
+        stream: millpond_driver::Stream,
+        caller: &Caller<'_>,
+        stack: Option<Stack>,
+        searched: bool,
+    ) -> Result<u64> {
         let gates = self.gates.load(std::sync::atomic::Ordering::Acquire);
         let asked = if gates & gates::SCOPES == 0 { Default::default() } else { self.ask_filters(stream) };
         let mut held = self.hold();
@@ -75,7 +89,7 @@ impl Core {
         let fit = held.pools[pool as usize].fit(requested, rounded);
         let alloc_size = segment_size(rounded, held.ladder.settings.large_segment_size);
         let request = Request { key, pool, fit, alloc_size, in_capture, stack, caller };
-        let (mut held, found) = held.climb(&request, searched).inspect_err(|_| self.catch_up())?;
+        let (mut held, found) = held.climb(&request, searched)?;
         let addr = held.finish(found, &request);
         held.release();
         Ok(addr)
@@ -160,7 +174,7 @@ impl<'a> Held<'a> {
 
     /// Memory from the driver: pages or a segment (`alloc_block`, R2.9–R2.17). The block is in no list.
     fn new_memory(mut self, request: &Request<'_>, is_retry: bool) -> Result<(Held<'a>, Rung)> {
-        if let Some(code) = self.core.driver.peek_last_error() {
+        if let Some(code) = self.core.driver.take_last_error() {
             return Err(Error::Driver(millpond_driver::DriverError::new(code, "cudaGetLastError")));
         }
         let Request { key, pool, alloc_size, caller, .. } = *request;

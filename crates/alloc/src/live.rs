@@ -42,7 +42,7 @@ impl Live {
     pub fn insert(&mut self, offset: u64, block: BlockId) {
         let stretch = (offset / STRETCH) as usize;
         match &mut self.slots {
-            Slots::Small(leaves) if offset % MIN_BLOCK == 0 => {
+            Slots::Small(leaves) if offset.is_multiple_of(MIN_BLOCK) => {
                 if leaves.len() <= stretch {
                     leaves.resize_with(stretch + 1, || None);
                 }
@@ -67,7 +67,7 @@ impl Live {
     pub fn get(&self, offset: u64) -> Option<BlockId> {
         let stretch = (offset / STRETCH) as usize;
         let found = match &self.slots {
-            Slots::Small(leaves) if offset % MIN_BLOCK == 0 => {
+            Slots::Small(leaves) if offset.is_multiple_of(MIN_BLOCK) => {
                 let leaf = leaves.get(stretch)?.as_ref()?;
                 return Some(leaf[(offset % STRETCH / MIN_BLOCK) as usize]).filter(|&block| block != NONE);
             }
@@ -82,7 +82,7 @@ impl Live {
     pub fn take(&mut self, offset: u64) -> Option<BlockId> {
         let stretch = (offset / STRETCH) as usize;
         match &mut self.slots {
-            Slots::Small(leaves) if offset % MIN_BLOCK == 0 => {
+            Slots::Small(leaves) if offset.is_multiple_of(MIN_BLOCK) => {
                 let slot = &mut leaves.get_mut(stretch)?.as_mut()?[(offset % STRETCH / MIN_BLOCK) as usize];
                 return Some(std::mem::replace(slot, NONE)).filter(|&block| block != NONE);
             }

@@ -137,8 +137,7 @@ impl Held<'_> {
         self.free_deferred(caller)?;
         let mut from = 0;
         while let Some(place) = self.ladder.queues.next_place(from) {
-            loop {
-                let Some((_, queue)) = self.ladder.queues.at(place) else { break };
+            while let Some((_, queue)) = self.ladder.queues.at(place) {
                 let Some(&waiting) = queue.front() else {
                     // The next queue may move to this very place.
                     self.ladder.queues.remove_at(place);

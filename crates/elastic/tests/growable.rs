@@ -193,7 +193,7 @@ fn c47_a_failure_anywhere_in_growing_leaves_nothing_behind() {
         buffer
     };
     let unchanged = |sim: &Sim, buffer: &mut Growable| {
-        assert_eq!(buffer.ranges(), [3 * PAGE..5 * PAGE]);
+        assert_eq!(buffer.ranges(), std::slice::from_ref(&(3 * PAGE..5 * PAGE)));
         assert!(is_marked(sim, buffer.addr() + 3 * PAGE, PAGE, 3));
     };
     let calls = sweep(&machine(256), setup, |buffer| buffer.grow_to(8 * PAGE), unchanged);

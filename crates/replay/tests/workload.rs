@@ -88,7 +88,7 @@ fn common_lines_read_the_same_in_any_spelling() {
             Op::Alloc { id: 7, size: u64::MAX, stream: 1, pool: None },
         ),
     ] {
-        assert_eq!(read(quick).unwrap().ops, [op.clone()], "{quick}");
+        assert_eq!(read(quick).unwrap().ops, std::slice::from_ref(op), "{quick}");
         assert_eq!(read(exact).unwrap().ops, [op], "{exact}");
     }
     for wrong in [
@@ -119,6 +119,7 @@ fn errors_name_the_line_and_what_is_allowed() {
         (r#"{"op":"set_fraction","fraction":"half"}"#, &["a number from 0 to 1", "\"half\""]),
         (r#"{"op":"launch","reads":[1,"x"]}"#, &["a list of allocation ids"]),
         (r#"{"op":"pool_create","pool":1,"no_split":1}"#, &["true or false, not 1"]),
+        (r#"{"op":"device","device":64}"#, &["'device' of 'device' is a device's index, below 64, not 64"]),
         (r#"["op"]"#, &["a request is a JSON object"]),
         (r#"{"op":"sync""#, &["a request is a JSON object"]),
     ] {
@@ -156,4 +157,26 @@ fn recorded_workloads_are_read_whole() {
 /// Packed with zstd.
 fn zstd(plain: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(plain, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+#[test]
+fn a_request_takes_32_bytes() {
+    // The memory that a workload takes is bounded by this: its shortest line has 14 bytes.
+    assert_eq!(size_of::<Op>(), 32);
+}
+
+#[test]
+fn the_examples_of_the_format_s_page_are_workloads() {
+    let page = include_str!("../../../docs/workload-format.md");
+    let examples: Vec<&str> = page.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 3);
+    for example in &examples {
+        assert!(!read(example).unwrap().ops.is_empty(), "{example}");
+    }
+    // Every operation has its row.
+    for op in every_op().ops {
+        let line = op.to_string();
+        let name = line.split('"').nth(3).unwrap();
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
 }

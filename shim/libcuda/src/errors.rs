@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::CUresult;
 use millpond_driver::Code;
 
-use crate::arguments::Out;
+use millpond_shim::Out;
 use crate::export::Answer;
 use crate::machine::lock;
 

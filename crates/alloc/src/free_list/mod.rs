@@ -93,7 +93,7 @@ impl FreeList {
     #[inline]
     pub fn insert(&mut self, id: BlockId, blocks: &mut Slab) {
         let entry = FreeEntry::of(id, blocks);
-        if entry.size % MIN_BLOCK != 0 && !self.irregular {
+        if !entry.size.is_multiple_of(MIN_BLOCK) && !self.irregular {
             self.give_up_classes();
         }
         let Some(class) = self.class(entry.size) else { return self.large.insert(entry) };

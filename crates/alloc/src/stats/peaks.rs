@@ -26,7 +26,7 @@ fn counts_in(class: SizeClass, column: Option<SizeClass>) -> bool {
 impl Peaks {
     /// Raises the peaks to what the pools hold now, and renews the leases of the pool `grown` at the cost of the others'
     /// slack. `pools` gives each pool's class and counters.
-    pub fn settle<'a>(&mut self, pools: &mut [(SizeClass, &'a mut Counters)], grown: usize) {
+    pub fn settle(&mut self, pools: &mut [(SizeClass, &mut Counters)], grown: usize) {
         for metric in Metric::ALL {
             let m = metric as usize;
             if pools[grown].1.current(metric) <= pools[grown].1.lease(metric) {

@@ -64,7 +64,7 @@ pub fn account<P: Program, E: From<RunError>>(
             }
         }
         ledger.events += 1;
-        if ledger.events % STRIDE == 0 {
+        if ledger.events.is_multiple_of(STRIDE) {
             coarse.look(&program.machine().allocators()[device.0 as usize], ledger.events);
             progress(ledger.events);
         }

@@ -32,6 +32,6 @@ impl Random {
 
     /// True once in `n` times.
     pub fn once_in(&mut self, n: u64) -> bool {
-        self.next() % n == 0
+        self.next().is_multiple_of(n)
     }
 }

@@ -162,7 +162,7 @@ impl State {
 
     /// The class of a segment, told by its size (R1.10, R4.1).
     fn class_of(&self, size: u64, expandable: bool) -> SizeClass {
-        let large = if expandable { size % self.settings.large_segment_size == 0 } else { size != 2 * MIB };
+        let large = if expandable { size.is_multiple_of(self.settings.large_segment_size) } else { size != 2 * MIB };
         if large { SizeClass::Large } else { SizeClass::Small }
     }
 

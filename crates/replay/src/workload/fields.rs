@@ -87,6 +87,9 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// How many devices there may be, so that a file does not decide how many are simulated.
+const DEVICES: u32 = 64;
+
 /// The fields of one request, taken one by one.
 struct Fields {
     kind: Kind,
@@ -232,6 +235,9 @@ pub(super) fn parse(line: &[u8]) -> Result<Op, Fault> {
         Kind::CaptureEnd => Op::CaptureEnd { graph: f.named("graph")? },
         Kind::Replay => Op::Replay { graph: f.named("graph")? },
         Kind::GraphReset => Op::GraphReset { graph: f.named("graph")? },
-        Kind::Device => Op::Device { device: f.named("device")? },
+        Kind::Device => match f.named("device")? {
+            device if device < DEVICES => Op::Device { device },
+            device => return f.bad("device", "a device's index, below 64", &Value::from(device)),
+        },
     })
 }
