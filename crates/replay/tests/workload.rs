@@ -88,7 +88,7 @@ fn common_lines_read_the_same_in_any_spelling() {
             Op::Alloc { id: 7, size: u64::MAX, stream: 1, pool: None },
         ),
     ] {
-        assert_eq!(read(quick).unwrap().ops, std::slice::from_ref(op), "{quick}");
+        assert_eq!(read(quick).unwrap().ops, std::slice::from_ref(&op), "{quick}");
         assert_eq!(read(exact).unwrap().ops, [op], "{exact}");
     }
     for wrong in [

@@ -7,7 +7,7 @@ use millpond_cuda::sys::{
 };
 use millpond_driver::{Capture, CaptureMode, CaptureStatus, Code};
 
-use millpond_shim::Out;
+use crate::arguments::Out;
 use crate::export::Answer;
 use crate::handles::stream;
 use crate::machine::sim;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use millpond_cuda::sys::{CUcontext, CUdevice};
 use millpond_driver::{Code, Device, Order, Peers};
 
-use millpond_shim::Out;
+use crate::arguments::Out;
 use crate::export::{Answer, Failure};
 use crate::machine::{device, lock, sim};
 

@@ -6,7 +6,7 @@ use millpond_cuda::sys::CUdevice;
 use millpond_driver::{Memory, Status};
 use millpond_sim::parse_faults;
 
-use millpond_shim::{Out, Text, copy_text};
+use crate::arguments::{Out, Text, copy_text};
 use crate::machine::{device, sim};
 
 exports! {

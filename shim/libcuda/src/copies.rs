@@ -5,7 +5,7 @@ use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
 use millpond_cuda::sys::{CUcontext, CUdeviceptr, CUstream};
 use millpond_driver::{Capture, CaptureStatus, Code, Memory, Order, Peers, Stream};
 
-use millpond_shim::In;
+use crate::arguments::In;
 use crate::context::device_of;
 use crate::export::{Answer, Failure};
 use crate::handles::stream;

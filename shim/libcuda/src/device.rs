@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use millpond_cuda::sys::{CUdevice, CUdevice_attribute, CUuuid};
 use millpond_driver::{Code, Status};
 
-use millpond_shim::{Out, Text, copy_text};
+use crate::arguments::{Out, Text, copy_text};
 use crate::export::Failure;
 use crate::machine::{device, sim, start};
 

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::CUresult;
 use millpond_driver::Code;
 
-use millpond_shim::Out;
+use crate::arguments::Out;
 use crate::export::Answer;
 use crate::machine::lock;
 

@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::{CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUstream};
 use millpond_driver::{Capture, Code, Graph, Node};
 
-use millpond_shim::Out;
+use crate::arguments::Out;
 use crate::export::{Answer, Failure};
 use crate::handles::stream;
 use crate::machine::{lock, sim};

@@ -8,7 +8,7 @@ use millpond_cuda::sys::{
 };
 use millpond_driver::{Code, Host, HostFlags};
 
-use millpond_shim::Out;
+use crate::arguments::Out;
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;

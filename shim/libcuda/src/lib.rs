@@ -13,6 +13,7 @@
 #[macro_use]
 mod export;
 
+mod arguments;
 mod attributes;
 mod capture;
 mod context;

@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use millpond_cuda::sys::CUdeviceptr;
 use millpond_driver::{Code, Memory};
 
-use millpond_shim::Out;
+use crate::arguments::Out;
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;

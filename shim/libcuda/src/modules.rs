@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::{CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
 use millpond_driver::{Code, Memory};
 
-use millpond_shim::{In, Out, Text};
+use crate::arguments::{In, Out, Text};
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::handles::stream;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use millpond_cuda::sys::{CUcontext, CUdeviceptr, CUmemorytype, CUpointer_attribute as A};
 use millpond_driver::{Code, Device, Memory};
 
-use millpond_shim::{In, Out};
+use crate::arguments::{In, Out};
 use crate::context::context_of;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;

@@ -8,7 +8,7 @@ use millpond_cuda::sys::{
 };
 use millpond_driver::{Async, Code, DriverPool, Location, PoolAttribute};
 
-use millpond_shim::{In, Out};
+use crate::arguments::{In, Out};
 use crate::export::{Answer, Failure};
 use crate::handles::stream;
 use crate::machine::{device, sim};

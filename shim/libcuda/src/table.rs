@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use millpond_cuda::sys::CUdriverProcAddressQueryResult as Found;
 use millpond_driver::Code;
 
-use millpond_shim::{Out, Text};
+use crate::arguments::{Out, Text};
 use crate::export::{Answer, Entry};
 
 /// All functions.

@@ -13,7 +13,7 @@ use millpond_driver::{
     Access, Code, Device, Granularity, Handle, HandleProps, HandleType, Location, Shareable, Virtual,
 };
 
-use millpond_shim::{In, Out};
+use crate::arguments::{In, Out};
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;
@@ -102,7 +102,7 @@ exports! {
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(|_| INVALID)?;
                 Shareable::Fd(Arc::new(fd))
             }
-            HandleType::Fabric => Shareable::Fabric(millpond_shim::In::<CUmemFabricHandle>::at(from).get()?.data),
+            HandleType::Fabric => Shareable::Fabric(crate::arguments::In::<CUmemFabricHandle>::at(from).get()?.data),
             HandleType::None => return Err(INVALID),
         };
         handle.set(sim()?.mem_import(&shared, current_device().unwrap_or_default())?.0)

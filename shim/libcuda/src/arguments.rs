@@ -7,11 +7,11 @@ use std::ffi::{CStr, c_char};
 
 use millpond_driver::Code;
 
-use crate::answer::Answer;
+use crate::export::Answer;
 
 /// Where an answer goes.
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub(crate) struct Out<T>(*mut T);
 
 // A pointer, whatever it points at.
 impl<T> Copy for Out<T> {}
@@ -71,7 +71,7 @@ impl<T: Copy> Out<T> {
 
 /// Where an argument lies.
 #[repr(transparent)]
-pub struct In<T>(*const T);
+pub(crate) struct In<T>(*const T);
 
 impl<T> Copy for In<T> {}
 impl<T> Clone for In<T> {
@@ -115,7 +115,7 @@ impl<T: Copy> In<T> {
 /// A string.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub struct Text(*const c_char);
+pub(crate) struct Text(*const c_char);
 
 impl Text {
     /// The string; what is not UTF-8 is replaced.
@@ -129,7 +129,7 @@ impl Text {
 }
 
 /// Copies `text` and its end into a buffer of `len` bytes, cut off if need be.
-pub fn copy_text(to: Out<c_char>, len: i32, text: &str) -> Answer {
+pub(crate) fn copy_text(to: Out<c_char>, len: i32, text: &str) -> Answer {
     let Some(room) = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)) else {
         return Err(Code::ERROR_INVALID_VALUE.into());
     };
