@@ -57,6 +57,7 @@ impl<T> Out<T> {
         Out(self.0.cast())
     }
 
+    /// Whether the caller wants no answer.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -85,14 +86,14 @@ impl<T> In<T> {
     pub fn of<U>(self) -> In<U> {
         In(self.0.cast())
     }
+
+    /// The place as a number, for arguments that are numbers in a pointer's place.
+    pub fn number(self) -> usize {
+        self.0.addr()
+    }
 }
 
 impl<T: Copy> In<T> {
-    /// What lies where an untyped pointer points.
-    pub fn at(place: *const std::ffi::c_void) -> Self {
-        In(place.cast())
-    }
-
     /// The argument.
     pub fn get(self) -> Answer<T> {
         if self.0.is_null() {
