@@ -254,6 +254,22 @@ fn what_a_row_cannot_give_back_exactly_stays_a_dict() {
 }
 
 #[test]
+fn segments_and_settings_with_the_keys_of_entries_and_frames_are_still_those() {
+    let frame = r#""name": "f", "filename": "a.py", "line": 3"#;
+    let entry = r#""action": "alloc", "addr": 5, "size": 8, "stream": 0"#;
+    let snapshot = json(&format!(
+        r#"{{"segments": [{{"blocks": [{{"state": "inactive", {entry}}}, {{"state": "inactive", {frame}}}], {frame}}}],
+            "allocator_settings": {{{frame}}}, "external_annotations": [{{"stage": "END", {frame}}}]}}"#
+    ));
+    assert_eq!(snapshot.segments[0].blocks[0].size, 8);
+    assert_eq!(snapshot.segments[0].blocks[1].extra.len(), 3);
+    assert_eq!(snapshot.settings.extra.len(), 3);
+    assert_eq!(snapshot.annotations[0].name, "f");
+    let said = json_error(&format!(r#"{{"external_annotations": [{{{frame}}}]}}"#));
+    assert_eq!(said, "external_annotations[0]: a dict is needed here, but this is a frame");
+}
+
+#[test]
 fn dicts_are_equal_in_any_order() {
     let snapshot = json(r#"{"segments": [], "x": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]}"#);
     let Plain::List([first, second]) = snapshot.values.get(snapshot.extra[0].1) else { panic!("two dicts") };

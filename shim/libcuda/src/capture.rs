@@ -7,10 +7,10 @@ use millpond_cuda::sys::{
 };
 use millpond_driver::{Capture, CaptureMode, CaptureStatus, Code};
 
-use crate::arguments::Out;
 use crate::export::Answer;
 use crate::handles::stream;
 use crate::machine::sim;
+use millpond_shim::Out;
 
 thread_local! {
     /// The nodes of the last answer, which the program may read until its next question.

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use millpond_cuda::sys::{CUcontext, CUdevice};
 use millpond_driver::{Code, Device, Order, Peers};
 
-use crate::arguments::Out;
 use crate::export::{Answer, Failure};
 use crate::machine::{device, lock, sim};
+use millpond_shim::Out;
 
 /// Contexts lie from here ("MC"): first the primary one of each device, then those that programs create.
 const CONTEXTS: usize = 0x4d43_0000_0000;

@@ -6,8 +6,8 @@ use millpond_cuda::sys::CUdevice;
 use millpond_driver::{Memory, Status};
 use millpond_sim::parse_faults;
 
-use crate::arguments::{Out, Text, copy_text};
 use crate::machine::{device, sim};
+use millpond_shim::{Out, Text, copy_text};
 
 exports! {
     fn mpSimVersion("mpSimVersion" 1, text: Out<c_char>, len: c_int) {
@@ -32,6 +32,12 @@ exports! {
         let of = device(ordinal)?;
         let own = sim()?.process_use(of).and_then(|uses| uses.first().map(|own| own.used.0));
         bytes.set(own.unwrap_or(0))
+    }
+
+    fn mpSimMemoryInfo("mpSimMemoryInfo" 1, ordinal: CUdevice, free: Out<u64>, total: Out<u64>) {
+        let (left, all) = sim()?.mem_info(device(ordinal)?)?;
+        free.set(left)?;
+        total.set(all)
     }
 
     fn mpSimPeakUse("mpSimPeakUse" 1, ordinal: CUdevice, bytes: Out<u64>) {

@@ -5,11 +5,11 @@ use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
 use millpond_cuda::sys::{CUcontext, CUdeviceptr, CUstream};
 use millpond_driver::{Capture, CaptureStatus, Code, Memory, Order, Peers, Stream};
 
-use crate::arguments::In;
 use crate::context::device_of;
 use crate::export::{Answer, Failure};
 use crate::handles::stream;
 use crate::machine::sim;
+use millpond_shim::In;
 
 /// `CUDA_MEMCPY2D`: a rectangle of bytes from one place to another.
 #[repr(C)]

@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int, c_uint};
 use millpond_cuda::sys::{CUdevice, CUdevice_attribute, CUuuid};
 use millpond_driver::{Code, Status};
 
-use crate::arguments::{Out, Text, copy_text};
 use crate::export::Failure;
 use crate::machine::{device, sim, start};
+use millpond_shim::{Out, Text, copy_text};
 
 /// The version that is answered before the machine has started, which programs may ask for.
 const VERSION: c_int = 13020;

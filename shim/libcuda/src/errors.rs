@@ -7,9 +7,9 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::CUresult;
 use millpond_driver::Code;
 
-use crate::arguments::Out;
 use crate::export::Answer;
 use crate::machine::lock;
+use millpond_shim::Out;
 
 /// The strings handed out so far. They live as long as the process, as programs expect.
 static STRINGS: LazyLock<Mutex<HashMap<String, &'static CString>>> = LazyLock::new(Mutex::default);

@@ -1,28 +1,7 @@
 //! How a function is exported: caught, logged, listed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use millpond_cuda::sys::CUresult;
-use millpond_driver::{Code, DriverError};
-
-/// What a function's body answers: the code of its error, if there is one.
-pub(crate) type Answer<T = ()> = Result<T, Failure>;
-
-/// An error, of which C programs see the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failure(pub Code);
-
-impl From<DriverError> for Failure {
-    fn from(error: DriverError) -> Self {
-        Failure(error.code)
-    }
-}
-
-impl From<Code> for Failure {
-    fn from(code: Code) -> Self {
-        Failure(code)
-    }
-}
+pub(crate) use millpond_shim::{Answer, Failure};
 
 /// An exported function: what `cuGetProcAddress` finds by name and version.
 pub(crate) struct Entry {
@@ -38,12 +17,7 @@ unsafe impl Sync for Entry {}
 
 /// Runs a function's body. No panic leaves it, and the log has a line of it.
 pub(crate) fn answer(function: &'static str, body: impl FnOnce() -> Answer) -> CUresult {
-    // A panic is a bug in here; the state is behind locks that survive one.
-    let code = match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(Failure(code))) => code.0,
-        Err(_) => Code::ERROR_UNKNOWN.0,
-    };
+    let code = millpond_shim::caught(body);
     crate::log::called(function, code);
     CUresult(code)
 }
@@ -51,7 +25,7 @@ pub(crate) fn answer(function: &'static str, body: impl FnOnce() -> Answer) -> C
 /// Exports functions, and lists them in `TABLE`.
 ///
 /// `fn symbol("name" version, argument: type, …) { body }`: the body answers with [`Answer`]. Pointers that a C program passes come as
-/// [`Out`](crate::arguments::Out), [`In`](crate::arguments::In) and [`Text`](crate::arguments::Text).
+/// [`Out`](millpond_shim::Out), [`In`](millpond_shim::In) and [`Text`](millpond_shim::Text).
 macro_rules! exports {
     ($(fn $symbol:ident($name:literal $version:literal $(, $argument:ident: $type:ty)* $(,)?) $body:block)*) => {
         $(

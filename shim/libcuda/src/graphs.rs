@@ -10,10 +10,10 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::{CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUstream};
 use millpond_driver::{Capture, Code, Graph, Node};
 
-use crate::arguments::Out;
 use crate::export::{Answer, Failure};
 use crate::handles::stream;
 use crate::machine::{lock, sim};
+use millpond_shim::Out;
 
 #[derive(Default)]
 struct Graphs {

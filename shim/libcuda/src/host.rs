@@ -8,10 +8,10 @@ use millpond_cuda::sys::{
 };
 use millpond_driver::{Code, Host, HostFlags};
 
-use crate::arguments::Out;
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;
+use millpond_shim::Out;
 
 exports! {
     fn cuMemHostAlloc("cuMemHostAlloc" 2020, addr: Out<*mut c_void>, bytes: usize, flags: c_uint) {

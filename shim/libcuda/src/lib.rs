@@ -13,7 +13,6 @@
 #[macro_use]
 mod export;
 
-mod arguments;
 mod attributes;
 mod capture;
 mod context;

@@ -5,10 +5,10 @@ use std::ffi::c_uint;
 use millpond_cuda::sys::CUdeviceptr;
 use millpond_driver::{Code, Memory};
 
-use crate::arguments::Out;
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;
+use millpond_shim::Out;
 
 exports! {
     fn cuMemGetInfo_v2("cuMemGetInfo" 3020, free: Out<usize>, total: Out<usize>) {

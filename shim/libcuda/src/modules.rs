@@ -9,11 +9,11 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::{CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
 use millpond_driver::{Code, Memory};
 
-use crate::arguments::{In, Out, Text};
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::handles::stream;
 use crate::machine::{lock, machine, sim};
+use millpond_shim::{In, Out, Text};
 
 /// Modules and functions lie from here ("MF").
 const FIRST: usize = 0x4d46_0000_0000;

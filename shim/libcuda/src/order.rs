@@ -7,11 +7,11 @@ use std::sync::{LazyLock, Mutex};
 use millpond_cuda::sys::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUdevice, CUevent, CUresult, CUstream};
 use millpond_driver::{Capture, CaptureStatus, Code, Order, Status, Stream};
 
-use crate::arguments::Out;
 use crate::context::{context_of, current_device};
 use crate::export::{Answer, Failure};
 use crate::handles::{event, handle_of, stream};
 use crate::machine::{lock, machine, sim};
+use millpond_shim::Out;
 
 /// What programs ask of streams and events that the simulation does not keep.
 #[derive(Default)]

@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_uint, c_void};
 use millpond_cuda::sys::{CUcontext, CUdeviceptr, CUmemorytype, CUpointer_attribute as A};
 use millpond_driver::{Code, Device, Memory};
 
-use crate::arguments::{In, Out};
 use crate::context::context_of;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;
+use millpond_shim::{In, Out};
 
 /// Memory that CUDA knows.
 #[derive(Clone, Copy)]

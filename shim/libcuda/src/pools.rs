@@ -8,11 +8,11 @@ use millpond_cuda::sys::{
 };
 use millpond_driver::{Async, Code, DriverPool, Location, PoolAttribute};
 
-use crate::arguments::{In, Out};
 use crate::export::{Answer, Failure};
 use crate::handles::stream;
 use crate::machine::{device, sim};
 use crate::virtual_memory::location;
+use millpond_shim::{In, Out};
 
 const INVALID: Failure = Failure(Code::ERROR_INVALID_VALUE);
 

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use millpond_cuda::sys::CUdriverProcAddressQueryResult as Found;
 use millpond_driver::Code;
 
-use crate::arguments::{Out, Text};
 use crate::export::{Answer, Entry};
+use millpond_shim::{Out, Text};
 
 /// All functions.
 const TABLES: &[&[Entry]] = &[

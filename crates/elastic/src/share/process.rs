@@ -54,7 +54,8 @@ pub(super) fn fds_of(pid: i32, numbers: &[i32]) -> Result<Vec<OwnedFd>, ProcessE
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
     let gone = ProcessError::Gone { pid };
-    let Some(process) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Err(gone) };
+    // Only positive numbers are processes.
+    let Some(process) = (pid > 0).then(|| Pid::from_raw(pid)).flatten() else { return Err(gone) };
     let process = match pidfd_open(process, PidfdFlags::empty()) {
         Ok(process) => process,
         Err(Errno::NOSYS) => return Err(ProcessError::NoPidfd),

@@ -97,9 +97,12 @@ pub(crate) fn describe(arena: &Arena<'_>, word: Word) -> String {
             format!("the text {short:?}{dots}")
         }
         Item::Node(id) => match arena.kind(id) {
-            Kind::List | Kind::Stack(_) => "a list",
+            Kind::List => "a list",
             Kind::Tuple => "a tuple",
-            Kind::Dict | Kind::Row(_) | Kind::Frame(_) => "a dict",
+            Kind::Dict => "a dict",
+            Kind::Row(_) => "a trace entry",
+            Kind::Frame(_) => "a frame",
+            Kind::Stack(_) => "a list of frames",
         }
         .into(),
     }

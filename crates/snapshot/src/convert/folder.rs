@@ -323,7 +323,8 @@ impl Folder {
                 }
                 (Key::PoolId | Key::Frames | Key::Action, _) => false,
                 (Key::Unknown, _) => continue,
-                _ => true,
+                // Segments, blocks and the rest are told from entries and frames by their own keys.
+                (key, _) => key.is_of_entry_or_frame(),
             };
             if !is_exact || keys & key.bit() != 0 {
                 return None;

@@ -11,7 +11,7 @@ use crate::stacks::FxNode;
 macro_rules! keys {
     ($($name:ident = $text:literal,)*) => {
         /// A key that the model knows.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
         pub(crate) enum Key {
             $($name,)*
             /// Any other.
@@ -98,6 +98,13 @@ keys! {
     MaxRoundThreshold = "max_round_threshold",
     MaxCachedSize = "max_cached_size",
     RoundupPower2Divisions = "roundup_power2_divisions",
+}
+
+impl Key {
+    /// Whether this is one of those above that make an entry or a frame.
+    pub fn is_of_entry_or_frame(self) -> bool {
+        self <= Self::FxOriginalTrace
+    }
 }
 
 const WAYS: usize = 256;

@@ -2,14 +2,26 @@
 
 use super::keys::Key;
 use super::{Converter, Result, read};
+use crate::pickle::arena::Kind;
 use crate::pickle::word::{Item, Word};
 use crate::settings::Settings;
+use crate::values::Plain;
 
 impl Converter<'_> {
     pub(super) fn settings(&mut self, word: Word) -> Result<Settings> {
         let mut settings = Settings::default();
         let mut unknown = Vec::new();
         let name = Key::AllocatorSettings.as_str();
+        if let Item::Node(id) = word.item()
+            && matches!(self.arena.kind(id), Kind::Row(_) | Kind::Frame(_))
+        {
+            // By its keys it is something else, so none of them is a setting.
+            let id = self.folder.value(&mut self.arena, word).map_err(|error| error.within(name))?;
+            if let Plain::Dict(items) = self.folder.values.get(id) {
+                settings.extra = items.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+            }
+            return Ok(settings);
+        }
         let items = read::dict(&self.arena, word).map_err(|error| error.within(name))?;
         let items = items.to_vec();
         for pair in items.chunks_exact(2) {

@@ -7,11 +7,11 @@ use std::ffi::{CStr, c_char};
 
 use millpond_driver::Code;
 
-use crate::export::Answer;
+use crate::answer::Answer;
 
 /// Where an answer goes.
 #[repr(transparent)]
-pub(crate) struct Out<T>(*mut T);
+pub struct Out<T>(*mut T);
 
 // A pointer, whatever it points at.
 impl<T> Copy for Out<T> {}
@@ -57,6 +57,7 @@ impl<T> Out<T> {
         Out(self.0.cast())
     }
 
+    /// Whether the caller wants no answer.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -71,7 +72,7 @@ impl<T: Copy> Out<T> {
 
 /// Where an argument lies.
 #[repr(transparent)]
-pub(crate) struct In<T>(*const T);
+pub struct In<T>(*const T);
 
 impl<T> Copy for In<T> {}
 impl<T> Clone for In<T> {
@@ -85,14 +86,14 @@ impl<T> In<T> {
     pub fn of<U>(self) -> In<U> {
         In(self.0.cast())
     }
+
+    /// The place as a number, for arguments that are numbers in a pointer's place.
+    pub fn number(self) -> usize {
+        self.0.addr()
+    }
 }
 
 impl<T: Copy> In<T> {
-    /// What lies where an untyped pointer points.
-    pub fn at(place: *const std::ffi::c_void) -> Self {
-        In(place.cast())
-    }
-
     /// The argument.
     pub fn get(self) -> Answer<T> {
         if self.0.is_null() {
@@ -115,7 +116,7 @@ impl<T: Copy> In<T> {
 /// A string.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Text(*const c_char);
+pub struct Text(*const c_char);
 
 impl Text {
     /// The string; what is not UTF-8 is replaced.
@@ -129,7 +130,7 @@ impl Text {
 }
 
 /// Copies `text` and its end into a buffer of `len` bytes, cut off if need be.
-pub(crate) fn copy_text(to: Out<c_char>, len: i32, text: &str) -> Answer {
+pub fn copy_text(to: Out<c_char>, len: i32, text: &str) -> Answer {
     let Some(room) = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)) else {
         return Err(Code::ERROR_INVALID_VALUE.into());
     };
