@@ -22,6 +22,8 @@ pub(crate) enum State {
 pub(crate) struct Ids {
     dense: Vec<u64>,
     sparse: FxHashMap<u64, u64>,
+    /// How many ids are not unknown.
+    seen: u64,
 }
 
 const UNKNOWN: u64 = 0;
@@ -35,9 +37,9 @@ fn place(id: u64) -> usize {
 }
 
 impl Ids {
-    /// The table grows at most to this many times the ids seen so far, so that sparse ids do not fill the memory.
-    const SLACK: usize = 4;
-    const ALWAYS_DENSE: usize = 1 << 12;
+    /// The table grows at most to this many times the ids seen, so that sparse ids do not fill the memory.
+    const SLACK: u64 = 4;
+    const ALWAYS_DENSE: u64 = 1 << 12;
 
     #[inline]
     pub fn get(&self, id: u64) -> State {
@@ -64,13 +66,18 @@ impl Ids {
             State::Live(addr) => addr,
         };
         match self.dense.get_mut(place(id)) {
-            Some(place) => *place = word,
-            None => self.set_new(id, word),
+            Some(place) => {
+                self.seen += u64::from(*place == UNKNOWN);
+                *place = word;
+            }
+            None => self.set_beyond(id, word),
         }
     }
 
-    fn set_new(&mut self, id: u64, word: u64) {
-        let bound = (self.dense.len() * Self::SLACK).max(Self::ALWAYS_DENSE) as u64;
+    /// Sets an id that the dense table does not cover.
+    fn set_beyond(&mut self, id: u64, word: u64) {
+        self.seen += u64::from(!self.sparse.contains_key(&id));
+        let bound = (self.seen * Self::SLACK).max(Self::ALWAYS_DENSE);
         if id >= bound {
             self.sparse.insert(id, word);
             return;
@@ -119,5 +126,13 @@ mod tests {
         assert_eq!((ids.get(3), ids.get(4), ids.get(5)), (State::Live(0), State::Freed, State::Failed));
         assert_eq!(ids.live().count(), all.len() - 2);
         assert!(ids.dense.len() < 1 << 17);
+    }
+
+    #[test]
+    fn ids_that_rush_ahead_do_not_fill_the_memory() {
+        let mut ids = Ids::default();
+        (0..40).for_each(|doublings| ids.set((1 << doublings) - 1, State::Freed));
+        assert!(ids.dense.len() <= 4096, "{}", ids.dense.len());
+        assert_eq!(ids.get((1 << 39) - 1), State::Freed);
     }
 }

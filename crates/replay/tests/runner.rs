@@ -85,7 +85,7 @@ fn r5_22_a_free_is_in_capture_context_and_an_alloc_on_another_stream_is_not() {
     let machine = Machine::new(&manual()).unwrap();
     let mut runner = Runner::new(&machine);
     let used_elsewhere = |id| [alloc(id, 20, 0), Op::RecordStream { id, stream: 2 }, Op::Free { id }];
-    make(&mut runner, &[Op::CaptureBegin { graph: 0, share: None, stream: 1 }, alloc(0, 20, 1), alloc(1, 20, 0)]);
+    make(&mut runner, &[Op::CaptureBegin { graph: 0, share: 0, stream: 1 }, alloc(0, 20, 1), alloc(1, 20, 0)]);
     assert_eq!(pools(&machine), [PoolId(1, 0), PoolId::DEFAULT]);
     // A deferred free records no event; one outside of a capture does.
     let recorded = || machine.sim().count(CallKind::EventRecord);
@@ -102,7 +102,7 @@ fn graphs_share_a_pool_which_goes_with_the_last_of_them() {
     let machine = Machine::new(&Setup::default()).unwrap();
     let mut runner = Runner::new(&machine);
     for graph in [0, 1] {
-        make(&mut runner, &[Op::CaptureBegin { graph, share: Some(0), stream: 1 }]);
+        make(&mut runner, &[Op::CaptureBegin { graph, share: 0, stream: 1 }]);
         make(&mut runner, &[alloc(graph.into(), 20, 1), Op::Free { id: graph.into() }, Op::CaptureEnd { graph }]);
     }
     let reserved = || machine.allocator().stats().all(Metric::ReservedBytes).current / MIB as i64;
@@ -117,7 +117,7 @@ fn graphs_share_a_pool_which_goes_with_the_last_of_them() {
 fn resetting_a_graph_ends_its_capture_and_its_number_is_free_again() {
     let machine = Machine::new(&Setup::default()).unwrap();
     let mut runner = Runner::new(&machine);
-    let begin = Op::CaptureBegin { graph: 0, share: None, stream: 1 };
+    let begin = Op::CaptureBegin { graph: 0, share: 0, stream: 1 };
     make(&mut runner, &[begin.clone(), alloc(0, 20, 1), Op::GraphReset { graph: 0 }]);
     assert_eq!(runner.step(&Op::CaptureEnd { graph: 0 }).unwrap_err().why, Nonsense::NotCapturing { graph: 0 });
     make(&mut runner, &[begin, alloc(1, 20, 1), Op::CaptureEnd { graph: 0 }]);
@@ -226,8 +226,8 @@ fn requests_that_make_no_sense_name_their_number_and_why() {
         (&[make_pool(5), make_pool(5)], Nonsense::PoolInUse { pool: 5 }),
         (&[make_pool(5), Op::PoolDestroy { pool: 5 }, Op::PoolEnter { pool: 5 }], Nonsense::UnknownPool { pool: 5 }),
         (&[Op::Replay { graph: 5 }], Nonsense::UnknownGraph { graph: 5 }),
-        (&[begin(5, Some(6))], Nonsense::UnknownGraph { graph: 6 }),
-        (&[begin(5, None), begin(5, None)], Nonsense::GraphInUse { graph: 5 }),
+        (&[begin(5, 6)], Nonsense::UnknownGraph { graph: 6 }),
+        (&[begin(5, 5), begin(5, 5)], Nonsense::GraphInUse { graph: 5 }),
         (&[Op::EventWait { event: 5, stream: 1 }], Nonsense::UnknownEvent { event: 5 }),
         (&[Op::Device { device: 1 }], Nonsense::UnknownDevice { device: 1 }),
     ];

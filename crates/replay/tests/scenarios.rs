@@ -65,7 +65,7 @@ fn each_scenario_uses_what_it_is_about() {
     let has = |name: &str, wanted: fn(&Op) -> bool| Scenario::named(name).unwrap().workload(0).ops.iter().any(wanted);
     assert!(has("fsdp-prefetch", |op| matches!(op, Op::RecordStream { .. })));
     assert!(has("fsdp-prefetch", |op| matches!(op, Op::Advance { .. })));
-    assert!(has("graph-capture", |op| matches!(op, Op::CaptureBegin { share: Some(0), .. })));
+    assert!(has("graph-capture", |op| matches!(op, Op::CaptureBegin { share: 0, .. })));
     assert!(has("graph-capture", |op| matches!(op, Op::GraphReset { .. })));
     assert!(has("shared-card", |op| matches!(op, Op::EmptyCache)));
 }

@@ -38,7 +38,7 @@ fn every_op() -> Workload {
             Op::PoolLeave { pool: 2 },
             Op::SetFraction { fraction: 0.078125 },
             Op::SetConf { conf: "roundup_power2_divisions:[64:8,>:2]".into() },
-            Op::CaptureBegin { graph: 1, share: Some(0), stream: 3 },
+            Op::CaptureBegin { graph: 1, share: 0, stream: 3 },
             Op::CaptureEnd { graph: 1 },
             Op::Replay { graph: 1 },
             Op::GraphReset { graph: 1 },
@@ -65,7 +65,7 @@ fn the_order_of_fields_and_white_space_do_not_matter_and_defaults_fill_in() {
                 {\"op\":\"advance\"}\n{\"op\":\"pool_create\",\"pool\":0,\"use_on_oom\":false}\n{\"op\":\"launch\"}";
     let ops = [
         Op::Alloc { id: 3, size: 512, stream: 0, pool: None },
-        Op::CaptureBegin { graph: 1, share: None, stream: 1 },
+        Op::CaptureBegin { graph: 1, share: 1, stream: 1 },
         Op::Advance { n: 1 },
         Op::PoolCreate { pool: 0, use_on_oom: false, no_split: false },
         Op::Launch(Box::default()),

@@ -44,14 +44,11 @@ impl Runner {
     }
 
     /// R5.23: the scope opens, then the capture begins, then the scope learns which it is.
-    pub(super) fn begin_capture(&mut self, graph: u32, share: Option<u32>, stream: u32) -> Step {
+    pub(super) fn begin_capture(&mut self, graph: u32, share: u32, stream: u32) -> Step {
         if self.graphs.known.get(&graph).is_some_and(|captured| !captured.reset) {
             return Err(Nonsense::GraphInUse { graph });
         }
-        let pool = match share.filter(|&share| share != graph) {
-            Some(share) => self.captured(share)?.pool,
-            None => self.machine.world().graph_pool_id(),
-        };
+        let pool = if share == graph { self.machine.world().graph_pool_id() } else { self.captured(share)?.pool };
         let stream = self.stream(stream);
         let (allocator, sim) = (self.allocator().clone(), self.machine.sim().clone());
         let capture = Arc::new(OnceLock::new());

@@ -23,7 +23,7 @@ pub(super) fn write(script: &mut Script, random: &mut Random) {
         let warm = pass(script, &model, batch, 0);
         script.free(warm);
         script.then(Op::EmptyCache);
-        script.then(Op::CaptureBegin { graph, share: Some(0), stream: STREAM });
+        script.then(Op::CaptureBegin { graph, share: 0, stream: STREAM });
         outputs.push(pass(script, &model, batch, STREAM));
         script.then(Op::CaptureEnd { graph });
     }
@@ -60,8 +60,5 @@ fn pass(script: &mut Script, model: &Model, batch: u64, stream: u32) -> Tensor {
     }
     let logits = script.alloc_on(batch * model.vocabulary * FULL, stream);
     script.free(hidden);
-    if stream == 0 {
-        script.free(logits);
-    }
     logits
 }

@@ -230,7 +230,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Op, Fault> {
             Op::SetConf { conf: f.need("conf", conf)? }
         }
         Kind::CaptureBegin => {
-            Op::CaptureBegin { graph: f.named("graph")?, share: f.name("share")?, stream: f.named("stream")? }
+            let graph = f.named("graph")?;
+            Op::CaptureBegin { graph, share: f.name("share")?.unwrap_or(graph), stream: f.named("stream")? }
         }
         Kind::CaptureEnd => Op::CaptureEnd { graph: f.named("graph")? },
         Kind::Replay => Op::Replay { graph: f.named("graph")? },

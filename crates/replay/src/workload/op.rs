@@ -118,8 +118,8 @@ pub enum Op {
     CaptureBegin {
         /// The graph.
         graph: u32,
-        /// The graph whose memory pool it uses; its own when absent or equal.
-        share: Option<u32>,
+        /// The graph whose memory pool it uses; its own when equal.
+        share: u32,
         /// The stream.
         stream: u32,
     },

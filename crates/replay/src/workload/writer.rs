@@ -66,7 +66,6 @@ impl std::fmt::Display for Op {
             Op::SetFraction { fraction } => write!(f, r#"{{"op":"set_fraction","fraction":{fraction}}}"#),
             Op::SetConf { conf } => write!(f, r#"{{"op":"set_conf","conf":{}}}"#, Quoted(conf)),
             Op::CaptureBegin { graph, share, stream } => {
-                let share = share.unwrap_or(*graph);
                 write!(f, r#"{{"op":"capture_begin","graph":{graph},"share":{share},"stream":{stream}}}"#)
             }
             Op::CaptureEnd { graph } => write!(f, r#"{{"op":"capture_end","graph":{graph}}}"#),
