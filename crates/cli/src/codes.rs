@@ -125,6 +125,22 @@ codes! {
                segments it ends with.",
         do "`millpond stats FILE` says what the snapshot holds. A trace is there if \
             torch.cuda.memory._record_memory_history() was called before.";
+    24 NoDriver "there is no CUDA driver",
+        means "libcuda.so.1 was not found, lacks functions that every driver since CUDA 11.3 has, or does not start. What was \
+               tried, or is missing, stands in the message.",
+        do "Install the vendor's driver, or name its library in MILLPOND_LIBCUDA. `millpond sim -- millpond device` shows the \
+            simulated device, which needs none.";
+    25 RealDriver "this machine has a real driver",
+        means "`millpond sim` puts simulated libraries in the place of the vendor's. It does not do that where there is a real \
+               device, so that nobody takes one for the other. The message names what was found.",
+        do "Use it on a machine or in a container without the vendor's driver.";
+    26 NoLibraries "the simulated libraries are not there",
+        means "`millpond sim` needs three libraries of its own. It looks for them in the folder that MILLPOND_LIB names; without \
+               that in ../lib/millpond beside the program, then in the program's own folder.",
+        do "`cargo build --release --workspace` makes them beside the program.";
+    27 CannotRun "the command cannot be started",
+        means "The operating system did not start the program that stands behind the two dashes.",
+        do "Check its name and its permissions: `millpond sim -- python train.py`.";
 }
 
 impl Code {

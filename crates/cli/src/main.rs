@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     match answer {
         Ok(Answer::Done) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
+        Ok(Answer::Status(status)) => ExitCode::from(status),
         // Whoever reads has seen enough.
         Err(Stop::BrokenPipe) => ExitCode::SUCCESS,
         Err(Stop::Failed(failure)) => {

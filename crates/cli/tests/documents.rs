@@ -52,6 +52,7 @@ fn run(line: &str) -> (i32, String) {
     }
     let output = shell
         .args(["-c", &line])
+        .env("MILLPOND_LIB", common::libraries())
         .env("PATH", format!("{}:{path}", program.parent().expect("a folder").display()))
         .current_dir(common::root())
         .stdin(Stdio::null())

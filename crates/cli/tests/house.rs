@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/doctor"],
     &["crates/report"],
     &["crates/cli"],
+    &["shim/common"],
     &["shim/libcuda"],
     &["shim/libcudart", "shim/libnvml", "bindings/c", "bindings/python"],
     &["benches", "fuzz", "gpu"],

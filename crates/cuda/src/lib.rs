@@ -32,8 +32,10 @@ mod host;
 mod memory;
 mod order;
 mod peers;
+mod presence;
 mod status;
 mod virtual_memory;
 
 pub use cuda::Cuda;
+pub use presence::trace_of_driver;
 pub use sys::load::LoadError;

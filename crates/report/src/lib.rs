@@ -28,6 +28,7 @@ mod paint;
 mod words;
 
 pub mod conf;
+pub mod device;
 pub mod parity;
 pub mod replay;
 pub mod stats;

@@ -38,6 +38,10 @@ pub struct Environment {
 /// The prefix of all variables.
 pub const PREFIX: &str = "MILLPOND_SIM_";
 
+/// The variable that `millpond sim` sets to 1 for the program that it starts. Without it the simulated libraries do not
+/// start: nobody gets them by accident.
+pub const MARK: &str = "MILLPOND_SIM";
+
 /// A variable with a value that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}='{value}': {why}")]

@@ -61,7 +61,7 @@ mod work;
 pub use calls::CallKind;
 pub use config::{DeviceConfig, EventMode, Placement, RecordedRange, SimConfig};
 pub use cost::{CallCost, CostError, CostTable};
-pub use environment::{Environment, EnvironmentError, PREFIX, parse_faults};
+pub use environment::{Environment, EnvironmentError, MARK, PREFIX, parse_faults};
 pub use faults::{FaultCalls, FaultRule, FaultWhen};
 pub use hazards::{Block, Hazard, HazardKind, Hint, Use};
 pub use log::Call;

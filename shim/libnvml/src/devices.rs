@@ -18,6 +18,17 @@ struct Memory {
     used: u64,
 }
 
+/// `nvmlGpuFabricInfo_v2_t` up to what its versions have in common. All 0: not part of a fabric.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FabricInfo {
+    version: c_uint,
+    cluster: [u8; 16],
+    status: c_uint,
+    clique: c_uint,
+    state: u8,
+}
+
 crate::exports! {
     fn nvmlDeviceGetCount_v2(count: Out<c_uint>) { count.set(crate::device_count()? as c_uint) }
 
@@ -74,7 +85,11 @@ crate::exports! {
         Err(Code::ERROR_NOT_SUPPORTED.into())
     }
 
-    fn nvmlDeviceGetGpuFabricInfoV(_which: nvmlDevice_t, _to: *mut c_void) { Err(Code::ERROR_NOT_SUPPORTED.into()) }
+    fn nvmlDeviceGetGpuFabricInfoV(which: nvmlDevice_t, to: Out<FabricInfo>) {
+        ordinal(which)?;
+        let version = to.now()?.version;
+        to.set(FabricInfo { version, cluster: [0; 16], status: 0, clique: 0, state: 0 })
+    }
 }
 
 fn ordinal(which: nvmlDevice_t) -> Answer<c_int> {

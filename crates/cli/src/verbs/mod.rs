@@ -2,10 +2,12 @@
 
 mod completions;
 mod conf;
+mod device;
 mod explain;
 mod man;
 mod parity;
 mod replay;
+mod sim;
 mod stats;
 
 use crate::failure::Stop;
@@ -18,6 +20,8 @@ pub enum Answer {
     Done,
     /// No.
     No,
+    /// What the program that was run said.
+    Status(u8),
 }
 
 /// What to do.
@@ -31,6 +35,10 @@ pub enum Verb {
     Conf(conf::Args),
     /// Compare every decision with recordings of PyTorch's own allocator
     Parity(parity::Args),
+    /// Run a program on a simulated device, behind CUDA's own interface
+    Sim(sim::Args),
+    /// Say what the driver and its devices are able to do
+    Device(device::Args),
     /// Say what an error code means
     Explain(explain::Args),
     /// Write completions for a shell
@@ -47,6 +55,8 @@ impl Verb {
             Verb::Stats(args) => stats::run(&args, shell),
             Verb::Conf(args) => conf::run(&args, shell),
             Verb::Parity(args) => parity::run(&args, shell),
+            Verb::Sim(args) => sim::run(&args, shell),
+            Verb::Device(args) => device::run(&args, shell),
             Verb::Explain(args) => explain::run(&args, shell),
             Verb::Completions(args) => completions::run(args, shell),
             Verb::Man(args) => man::run(&args, shell),

@@ -32,6 +32,12 @@ pub fn program() -> Command {
     command
 }
 
+/// The folder of the simulated libraries, which are built with the tests and lie beside them.
+pub fn libraries() -> PathBuf {
+    let this = std::env::current_exe().expect("this program has a path");
+    this.parent().expect("in a folder").to_owned()
+}
+
 /// Runs it to its end.
 pub fn run_with(command: &mut Command) -> Run {
     let output = command.output().expect("the program starts");

@@ -11,6 +11,7 @@ use millpond_replay::{Assertion, Decision};
 use millpond_report::replay::{self as shown, Replayed};
 
 pub use args::Args;
+pub use args::check_capacity;
 use args::not_understood;
 
 use super::Answer;
