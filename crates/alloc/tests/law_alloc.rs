@@ -401,3 +401,25 @@ fn r3_10_neighbours_are_merged_before_segments_are_released() {
     m.empty();
     assert_eq!(m.reserved(), 20 * MIB, "the private pool keeps its segment");
 }
+
+/// The same for errors of requests without caching, and of questions.
+#[test]
+fn r2_9_errors_of_plain_calls_are_not_raised_again_either() {
+    let m = machine(100 * MIB, "");
+    m.a.enable_caching(false);
+    assert!(m.try_alloc(200 * MIB).is_err());
+    m.a.enable_caching(true);
+    m.alloc(4 * MIB);
+    m.sim.fail(FaultRule::nth(CallKind::MemInfo, 1, Code::ERROR_UNKNOWN));
+    assert!(m.a.largest_block(0).is_err());
+    m.alloc(30 * MIB);
+    m.a.enable_caching(false);
+    let plain = m.alloc(MIB);
+    m.a.enable_caching(true);
+    m.sim.fail(FaultRule::nth(CallKind::Free, 1, Code::ERROR_UNKNOWN));
+    assert!(m.a.free(plain, &on(0)).is_err());
+    m.alloc(40 * MIB);
+    // What the driver did not take back is still there to be freed.
+    m.free(plain);
+    assert_eq!(m.calls(CallKind::Free), 2);
+}

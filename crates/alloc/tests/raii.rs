@@ -190,6 +190,7 @@ fn a_capture_that_cannot_begin_leaves_no_scope_behind() {
     let pool = MemPool::for_graphs(&m.a).unwrap();
     let error = pool.capture(stream(0), CaptureMode::Global).unwrap_err();
     assert!(matches!(error, Error::Driver(_)), "R5.23: not on the default stream: {error}");
+    m.alloc(30 * MIB);
     assert_eq!(m.a.pool_use_count(pool.id()).unwrap(), 1);
     drop(pool.enter().unwrap());
 }
