@@ -116,13 +116,14 @@ impl Allocator {
 
     /// Plain cudaMalloc (R2.2): no pools, no statistics, no trace.
     fn alloc_uncached(&self, size: u64, caller: &Caller<'_>) -> Result<u64> {
-        let mut held = self.core.hold();
-        if held.in_capture(caller)? {
-            return Err(Error::CachingDisabled { what: "an allocation in a graph capture" });
-        }
-        let addr = self.core.driver.mem_alloc(self.core.device, size)?;
-        held.ladder.uncached.insert(addr, size);
-        Ok(addr)
+        self.core.enter(|held| {
+            if held.in_capture(caller)? {
+                return Err(Error::CachingDisabled { what: "an allocation in a graph capture" });
+            }
+            let addr = self.core.driver.mem_alloc(self.core.device, size)?;
+            held.ladder.uncached.insert(addr, size);
+            Ok(addr)
+        })
     }
 
     /// Gives a live block back; 0 is fine and does nothing (R3.1). The block is free at once, or when the recorded streams
@@ -144,10 +145,15 @@ impl Allocator {
         if addr == 0 {
             return Ok(());
         }
-        if self.core.hold_ladder().uncached.remove(&addr).is_some() {
-            return Ok(self.core.driver.mem_free(self.core.device, addr)?);
-        }
-        Err(Error::UnknownAddress { addr })
+        self.core.enter(|held| {
+            if !held.ladder.uncached.contains_key(&addr) {
+                return Err(Error::UnknownAddress { addr });
+            }
+            // Forgotten only once the driver has taken it back: after a failure the caller may try again.
+            self.core.driver.mem_free(self.core.device, addr)?;
+            held.ladder.uncached.remove(&addr);
+            Ok(())
+        })
     }
 
     /// Records that work on `stream` uses the live block at `addr` (R3.7). 0 and blocks of other allocators are ignored, as
@@ -263,7 +269,7 @@ impl Allocator {
     /// # Errors
     /// The driver's.
     pub fn largest_block(&self, floor: u64) -> Result<u64> {
-        let floor = if floor == 0 { self.core.driver.mem_info(self.core.device)?.0 } else { floor };
+        let floor = if floor == 0 { self.told(self.core.driver.mem_info(self.core.device))?.0 } else { floor };
         let held = self.core.hold();
         Ok(held.pools.iter().filter_map(|pool| pool.free.largest()).map(|entry| entry.size).fold(floor, u64::max))
     }
@@ -465,6 +471,12 @@ impl Allocator {
         self.core.last_error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// The result of a driver call that goes to the caller. Its error is told by that: it must not come up a second time at
+    /// the next request (R2.9).
+    pub(crate) fn told<T>(&self, result: millpond_driver::Result<T>) -> Result<T> {
+        result.map_err(Error::from).inspect_err(|error| self.core.returned(error))
+    }
+
     /// Leaves the error of a drop where [`Allocator::last_error`] finds it.
     pub(crate) fn note(&self, outcome: Result<()>) {
         if let Err(error) = outcome {
@@ -477,7 +489,7 @@ impl Allocator {
         let id = Arc::new(std::sync::OnceLock::new());
         self.begin_allocate_to_pool(pool, Filter::Capture(Arc::clone(&id)))?;
         let begun = self.core.driver.capture_begin(stream, mode).and_then(|()| self.core.driver.capture_info(stream));
-        match begun {
+        match self.told(begun) {
             Ok(info) => {
                 let _ = id.set(info.id);
                 self.mark_capture_begin();
@@ -486,7 +498,7 @@ impl Allocator {
             Err(error) => {
                 self.end_allocate_to_pool(pool)?;
                 self.release_pool(pool)?;
-                Err(error.into())
+                Err(error)
             }
         }
     }

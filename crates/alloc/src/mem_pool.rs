@@ -169,7 +169,7 @@ impl Capture<'_> {
     fn finish(&mut self) -> Result<Graph> {
         self.ended = true;
         let MemPool { allocator, id } = self.pool;
-        let graph = allocator.driver().capture_end(self.stream);
+        let graph = allocator.told(allocator.driver().capture_end(self.stream));
         allocator.mark_capture_end();
         let scope = allocator.end_allocate_to_pool(*id);
         match (graph, scope) {
@@ -192,7 +192,7 @@ impl Drop for Capture<'_> {
         let allocator = &self.pool.allocator;
         let outcome = self.finish().and_then(|graph| {
             allocator.release_pool(self.pool.id)?;
-            Ok(allocator.driver().graph_destroy(graph)?)
+            allocator.told(allocator.driver().graph_destroy(graph))
         });
         allocator.note(outcome);
     }
@@ -214,7 +214,7 @@ impl Drop for CapturedGraph {
     fn drop(&mut self) {
         let outcome = self.allocator.release_pool(self.pool);
         self.allocator.note(outcome);
-        let outcome = self.allocator.driver().graph_destroy(self.graph);
-        self.allocator.note(outcome.map_err(Into::into));
+        let outcome = self.allocator.told(self.allocator.driver().graph_destroy(self.graph));
+        self.allocator.note(outcome);
     }
 }
