@@ -5,12 +5,15 @@
 //! granules say so.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
 /// Granules are 2 MiB.
 const GRANULE_BITS: u32 = 21;
-const LEAF_BITS: u32 = 13;
+// A model pays for every atomic.
+const LEAF_BITS: u32 = if cfg!(loom) { 4 } else { 13 };
 const TOP_BITS: u32 = 14;
 /// Addresses below this (256 TiB) are in the table, the others in the map.
 const TABLE_END: u64 = 1 << (GRANULE_BITS + LEAF_BITS + TOP_BITS);

@@ -4,10 +4,7 @@
 //! else takes the ladder and then all pools ([`Held`]): it sees the device standing still. Foreign code runs under none.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use millpond_driver::{Device, Driver, Event as DriverEvent, Handle, Stream};
 
@@ -25,12 +22,15 @@ use crate::private::{CustomAllocator, MemoryPool, PoolId};
 use crate::routing::Scope;
 use crate::size::{SizeClass, division_interval, round};
 use crate::stats::{Counters, Peaks, Stat};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use crate::sync::{Mutex, MutexGuard, SpinGuard, SpinLock};
 use crate::trace::{Journal, Level};
 use crate::world::World;
 
-/// A pool's lock: held for tens of nanoseconds and never over a driver call, so waiters spin and then yield.
-pub(crate) type PoolLock = spin::mutex::SpinMutex<Pool, spin::Yield>;
-type PoolGuard<'a> = spin::mutex::SpinMutexGuard<'a, Pool>;
+pub(crate) type PoolLock = SpinLock<Pool>;
+type PoolGuard<'a> = SpinGuard<'a, Pool>;
 
 /// One device's allocator.
 pub(crate) struct Core {
@@ -215,8 +215,10 @@ impl Core {
             pool.catch_up();
             pool
         };
-        let pools = self.pools.iter().map(lock).collect();
-        Held { core: self, ladder, pools }
+        let mut held = Held { core: self, ladder, pools: self.pools.iter().map(lock).collect() };
+        // A thread may stand between its hit and its settling: whoever looks now must see the peak that it made.
+        (0..held.pools.len()).for_each(|pool| held.settle(pool as u32));
+        held
     }
 
     /// Does something with the device standing still; what is due under no lock is done after, whatever the outcome.
@@ -509,7 +511,8 @@ impl Default for Routes {
 }
 
 impl Routes {
-    const SLOTS: usize = 1024;
+    // A model pays for every atomic.
+    const SLOTS: usize = if cfg!(loom) { 16 } else { 1024 };
     /// How many slots a key may lie behind its home.
     const PROBES: usize = 16;
 

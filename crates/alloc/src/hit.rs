@@ -5,7 +5,7 @@ use millpond_driver::Stream;
 
 use crate::block::BlockId;
 use crate::caller::{Caller, Stack};
-use crate::device::{Core, Happened};
+use crate::device::{Core, Happened, Held};
 use crate::error::Result;
 use crate::event::Action;
 use crate::size::SizeClass;
@@ -72,9 +72,9 @@ impl Core {
         let mut pool = self.pools[place.pool as usize].lock();
         let block = pool.take_live(place.segment, addr)?;
         if pool.blocks[block].used {
-            pool.retire(block);
+            pool.keep_live(block);
             drop(pool);
-            return Some(self.free_used(place.pool, block, caller));
+            return self.free_used(addr, None, caller);
         }
         pool.give_back(block);
         if pool.counters.unsettled {
@@ -90,15 +90,15 @@ impl Core {
         let place = self.index.find(addr)?;
         let mut pool = self.pools[place.pool as usize].lock();
         let block = pool.take_live(place.segment, addr)?;
+        if pool.blocks[block].used {
+            pool.keep_live(block);
+            drop(pool);
+            return self.free_used(addr, stack, caller);
+        }
         let requested = pool.blocks[block].requested;
         let made_by = pool.stacks.get(&block).cloned();
         let happened = Happened::new(Action::FreeRequested, addr, requested, pool.key);
         self.emit(happened.with(stack.or_else(|| made_by.clone())), Some(caller));
-        if pool.blocks[block].used {
-            pool.retire(block);
-            drop(pool);
-            return Some(self.free_used(place.pool, block, caller));
-        }
         self.emit(Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(made_by), Some(caller));
         pool.give_back(block);
         let unsettled = pool.counters.unsettled;
@@ -110,10 +110,17 @@ impl Core {
         Some(Ok(()))
     }
 
-    /// A retired block that other streams use (R3.4).
+    /// The free of a live block that other streams use (R3.4), if it still lives. It is retired and put where it waits with the
+    /// device standing still, so that nobody sees it between the two.
     #[cold]
-    fn free_used(&self, pool: u32, block: BlockId, caller: &Caller<'_>) -> Result<()> {
-        self.enter(|held| {
+    fn free_used(&self, addr: u64, stack: Option<Stack>, caller: &Caller<'_>) -> Option<Result<()>> {
+        let mut lives = true;
+        let outcome = self.enter(|held| {
+            let Some((pool, block)) = held.live_at(addr) else {
+                lives = false;
+                return Ok(());
+            };
+            held.retire_used(pool, block, stack, caller);
             let outcome = match held.in_capture(caller) {
                 Ok(true) => held.defer_free(pool, block),
                 Ok(false) => {
@@ -126,6 +133,20 @@ impl Core {
                 held.keep_waiting(pool, block);
             }
             outcome
-        })
+        });
+        lives.then_some(outcome)
+    }
+}
+
+impl Held<'_> {
+    /// The owner gives a block back that cannot be free yet.
+    fn retire_used(&mut self, pool: u32, block: BlockId, stack: Option<Stack>, caller: &Caller<'_>) {
+        let held = &mut self.pools[pool as usize];
+        let (addr, requested) = (held.blocks[block].addr, held.blocks[block].requested);
+        let stack = stack.or_else(|| held.stacks.get(&block).cloned());
+        let happened = Happened::new(Action::FreeRequested, addr, requested, held.key).with(stack);
+        held.forget_live(block);
+        held.retire(block);
+        self.emit(happened, Some(caller));
     }
 }

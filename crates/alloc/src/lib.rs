@@ -35,6 +35,7 @@ mod segment;
 mod snapshot;
 mod stats;
 mod stream_ordered;
+mod sync;
 mod trace;
 mod verify;
 mod view;

@@ -141,6 +141,14 @@ impl Pool {
         self.take_live(segment, addr);
     }
 
+    /// Puts a block that was taken out back.
+    pub fn keep_live(&mut self, id: BlockId) {
+        let block = &self.blocks[id];
+        let (addr, segment) = (block.addr, block.segment);
+        let segment = self.segment_at_mut(segment);
+        segment.live.insert(addr - segment.base, id);
+    }
+
     /// The live blocks, in no particular order.
     pub fn live(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         self.blocks.iter().filter(|(_, block)| block.allocated)

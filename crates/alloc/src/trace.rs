@@ -1,10 +1,11 @@
 //! The history: which events are kept, with which stacks, in a ring (R9.11–R9.12, R9.18–R9.22).
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::caller::Caller;
 use crate::event::{Action, Event, Observer};
+use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard};
 
 /// When stacks are kept (R9.20).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

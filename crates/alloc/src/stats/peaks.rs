@@ -49,10 +49,11 @@ impl Peaks {
             }
             let need = pools[grown].1.current(metric);
             if headroom < need {
-                // The others give up what they do not use; then there is room, for the peak is at least the sum held.
+                // The others give up what they do not use; then there is room, for the peak is at least the sum held. One that
+                // outgrew its own lease meanwhile keeps it: it has yet to settle, and then raises the peak of its class.
                 for (_, pool) in pools.iter_mut() {
-                    let current = pool.current(metric);
-                    pool.set_lease(metric, current);
+                    let lease = pool.current(metric).min(pool.lease(metric));
+                    pool.set_lease(metric, lease);
                 }
                 headroom = COLUMNS
                     .iter()
