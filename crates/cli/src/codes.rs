@@ -141,6 +141,12 @@ codes! {
     27 CannotRun "the command cannot be started",
         means "The operating system did not start the program that stands behind the two dashes.",
         do "Check its name and its permissions: `millpond sim -- python train.py`.";
+    28 HazardsFound "uses of memory are not in order",
+        means "Memory is used while another stream may still be using it, or it was handed out again while a use by its former \
+               owner may still be running. On a real device such a program reads and writes wrong data now and then. The exit \
+               status is 1.",
+        do "Each report ends with what would have prevented it: a record_stream before the free, or a wait of one stream for \
+            another.";
 }
 
 impl Code {

@@ -225,3 +225,54 @@ fn an_unknown_scenario_is_told_with_a_near_name() {
     assert_fails(&run(&["replay", "x", "--scenario", "list"]), "MP0001", "--scenario");
     assert_fails(&run(&["replay", "x", "--seed", "1"]), "MP0001", "--seed");
 }
+
+/// A program of the hazard suite.
+fn program(name: &str) -> String {
+    format!("crates/replay/tests/hazards/{name}.jsonl")
+}
+
+#[test]
+fn hazards_are_told_with_both_uses_both_blocks_and_what_would_have_prevented_them() {
+    let wrong = run(&["replay", &program("freed_without_record_stream"), "--hazards"]);
+    assert_eq!(wrong.status, 1);
+    assert!(wrong.stderr.starts_with("error[MP0028]: 1 pair of uses"), "{}", wrong.stderr);
+    let told = wrong.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "1 hazard ",
+        "a write by 'overwrite' on the default stream",
+        "a read by 'consume' on stream 0x1",
+        "call record_stream for stream 0x1",
+        "allocation 0: 2MiB at 0x200000000000, of the default stream",
+        "allocation 1: 2MiB at 0x200000000000, of the default stream",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let answer = run(&["replay", &program("freed_without_record_stream"), "--hazards", "--json"]);
+    let hazards = &json(&answer)["hazards"];
+    assert_eq!((answer.status, hazards.as_array().map(Vec::len)), (1, Some(1)));
+    let hazard = &hazards[0];
+    assert_eq!(hazard["kind"], "handed_out_too_early");
+    assert_eq!((&hazard["first"]["stream"], &hazard["second"]["stream"]), (&1.into(), &0.into()));
+    assert_eq!((&hazard["former"]["name"], &hazard["block"]["name"]), (&"allocation 0".into(), &"allocation 1".into()));
+    assert_eq!(hazard["prevented_by"]["record_stream"]["stream"], 1);
+}
+
+#[test]
+fn a_program_in_order_has_no_hazards_and_without_the_option_nobody_looks() {
+    let right = run(&["replay", &program("freed_with_record_stream"), "--hazards"]);
+    assert_eq!((right.status, right.stderr.as_str()), (0, ""));
+    assert!(right.stdout.contains("no hazards"), "{}", right.stdout);
+    let answer = json(&run(&["replay", &program("freed_with_record_stream"), "--hazards", "--json"]));
+    assert_eq!(answer["hazards"], serde_json::json!([]));
+    let unasked = run(&["replay", &program("freed_without_record_stream"), "--json"]);
+    assert_eq!((unasked.status, &json(&unasked)["hazards"]), (0, &serde_json::Value::Null));
+}
+
+#[test]
+fn hazards_of_what_uses_no_memory_are_a_note() {
+    let idle = run(&["replay", &recording("doc_holes.req.jsonl"), "--hazards"]);
+    assert_eq!(idle.status, 0);
+    assert!(idle.stderr.contains("there are none"), "{}", idle.stderr);
+    let snapshot = run(&["replay", "examples/oom.pickle", "--hazards"]);
+    assert!(snapshot.stderr.contains("--hazards is about workloads"), "{}", snapshot.stderr);
+}

@@ -29,6 +29,8 @@ pub mod scenario;
 pub mod snapshot;
 pub mod workload;
 
+pub use millpond_sim::{Block as HazardBlock, Hazard, HazardKind, Hint as HazardHint, Use as HazardUse};
+
 pub use assertion::{Assertion, AssertionError, Decision};
 pub use ledger::{Account, Ledger, account};
 pub use machine::{Machine, Setup};

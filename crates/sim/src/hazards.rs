@@ -29,6 +29,8 @@ pub struct Hazard {
     pub second: Use,
     /// The block that the later use lies in, as handed out; `None` for memory that was never handed out.
     pub block: Option<Block>,
+    /// The block that the earlier use lay in, if that is another one.
+    pub former: Option<Block>,
     /// What would have prevented it.
     pub hint: Hint,
 }
@@ -102,7 +104,7 @@ impl std::fmt::Display for Hint {
             Hint::RecordStream { stream } => {
                 write!(
                     f,
-                    "call record_stream for {stream} on the block before it is freed, or let its own stream wait for {stream}"
+                    "call record_stream for {stream} on the first block before it is freed, or let its own stream wait for {stream}"
                 )
             }
             Hint::GiveBackLater => f.write_str("free the block after its last use"),
@@ -126,15 +128,23 @@ impl std::fmt::Display for Hazard {
                 first.label,
                 first.stream
             )?,
-            HazardKind::HandedOutTooEarly => write!(
-                f,
-                "{place}: handed out again and used by '{}' on {} while a {} by '{}' on {} may still be running",
-                second.label,
-                second.stream,
-                verb(first),
-                first.label,
-                first.stream
-            )?,
+            HazardKind::HandedOutTooEarly => {
+                let name =
+                    |block: &Option<Block>| block.as_ref().map_or("nobody's".into(), |block| block.label.clone());
+                write!(
+                    f,
+                    "{place}: memory of '{}', handed out again as '{}': a {} by '{}' on {} while a {} by '{}' on {} may still \
+                     be running",
+                    name(&self.former),
+                    name(&self.block),
+                    verb(second),
+                    second.label,
+                    second.stream,
+                    verb(first),
+                    first.label,
+                    first.stream
+                )?;
+            }
             HazardKind::UseAfterFree => {
                 write!(
                     f,
@@ -380,7 +390,7 @@ impl HazardCheck {
             let label = if label.is_empty() { Arc::clone(&block.label) } else { Arc::clone(label) };
             let freed =
                 Use { stream: block.stream, label, at_us: *at_us, write: false, addr: block.addr, bytes: block.size };
-            self.report(HazardKind::UseAfterFree, 0, freed, &this, Hint::GiveBackLater);
+            self.report(HazardKind::UseAfterFree, (0, owner), freed, &this, Hint::GiveBackLater);
         }
         let mut collisions: Vec<Arc<PastUse>> = Vec::new();
         self.uses.entry(context.capture).or_default().each(from, to, |_, _, cell| {
@@ -407,7 +417,7 @@ impl HazardCheck {
             let same_owner = past.owner == owner || context.graph;
             let kind = if same_owner { HazardKind::UseStillRunning } else { HazardKind::HandedOutTooEarly };
             let hint = self.hint(kind, &past, &this);
-            self.report(kind, past.id, past.shown(), &this, hint);
+            self.report(kind, (past.id, past.owner), past.shown(), &this, hint);
         }
     }
 
@@ -421,10 +431,19 @@ impl HazardCheck {
         Hint::Wait { waiter: second.stream, awaited: first.stream }
     }
 
-    fn report(&mut self, kind: HazardKind, first_id: u64, first: Use, second: &PastUse, hint: Hint) {
-        if self.reported.insert((kind, first_id, second.stream, second.owner)) {
-            let block = self.blocks.get(second.owner as usize).map(|state| state.block.clone());
-            self.found.push(Hazard { kind, first, second: second.shown(), block, hint });
+    /// Reports a hazard with the use of that id and owner, once.
+    fn report(&mut self, kind: HazardKind, (id, owner): (u64, u32), first: Use, second: &PastUse, hint: Hint) {
+        if self.reported.insert((kind, id, second.stream, second.owner)) {
+            let block_of = |owner: u32| self.blocks.get(owner as usize).map(|state| state.block.clone());
+            let former = if owner == second.owner { None } else { block_of(owner) };
+            self.found.push(Hazard {
+                kind,
+                first,
+                second: second.shown(),
+                block: block_of(second.owner),
+                former,
+                hint,
+            });
         }
     }
 }

@@ -80,6 +80,14 @@ impl Sim {
     /// # Errors
     /// `INVALID_VALUE` for a graph that does not exist; as [`Sim::launch`].
     pub fn graph_launch(&self, graph: Graph, stream: Stream) -> Result<()> {
+        self.graph_launch_as("graph", graph, stream)
+    }
+
+    /// [`Sim::graph_launch`] with a name by which hazards call the work.
+    ///
+    /// # Errors
+    /// As [`Sim::graph_launch`].
+    pub fn graph_launch_as(&self, label: &str, graph: Graph, stream: Stream) -> Result<()> {
         const KIND: CallKind = CallKind::GraphLaunch;
         self.call(KIND, 0, 0, |state| {
             let index = state.streams.find(stream, KIND)?;
@@ -99,7 +107,7 @@ impl Sim {
             let effects: Vec<Effect> = graph.nodes.iter().map(|(_, work)| work.effect).collect();
             let (reads, writes) = (&whole.reads, &whole.writes);
             state.check_kernel(KIND, stream.device, reads, writes)?;
-            state.work(index, Work { kind: KIND, label: "graph", ns, reads, writes, effect: Effect::None })?;
+            state.work(index, Work { kind: KIND, label, ns, reads, writes, effect: Effect::None })?;
             effects.into_iter().try_for_each(|effect| state.apply(effect))
         })
     }

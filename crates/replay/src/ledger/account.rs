@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use millpond::{Metric, SegmentState};
 use millpond_driver::Device;
-use millpond_sim::{CallKind, Sim};
+use millpond_sim::{CallKind, Hazard, Sim};
 
 use super::holdings::{ExpandableHolding, SegmentHolding};
 use super::peaks::{Coarse, Fine, STRIDE};
@@ -19,6 +19,8 @@ pub struct Account {
     pub ledger: Ledger,
     /// The segments of the device when reserved memory first stood at its peak.
     pub at_peak: Vec<SegmentState>,
+    /// Uses of memory that nothing orders, where the machine checks for them.
+    pub hazards: Vec<Hazard>,
 }
 
 /// The driver calls that a ledger counts, by the names that recordings use.
@@ -71,6 +73,7 @@ pub fn account<P: Program, E: From<RunError>>(
     }
     coarse.look(&program.machine().allocators()[device.0 as usize], ledger.events);
     close(&mut ledger, &program, device);
+    let hazards = program.machine().sim().hazards();
 
     let before = ledger.events;
     let (mut program, mut fine, mut request) = (fresh()?, Fine::new(coarse), 0);
@@ -91,7 +94,7 @@ pub fn account<P: Program, E: From<RunError>>(
     [ledger.peak_allocated, ledger.peak_active, ledger.peak_requested, ledger.peak_reserved] = coarse.peaks;
     [ledger.peak_allocated_at, ledger.peak_active_at] = [at(0), at(1)];
     [ledger.peak_requested_at, ledger.peak_reserved_at] = [at(2), at(3)];
-    Ok(Account { ledger, at_peak })
+    Ok(Account { ledger, at_peak, hazards })
 }
 
 /// The figures that are read when all requests are made.

@@ -97,7 +97,7 @@ impl Runner {
         match captured.graph {
             Some(made) if self.launches_graphs => {
                 let stream = self.graphs.current_stream(captured.stream.device);
-                Ok(done(self.sim().graph_launch(made, stream)))
+                Ok(done(self.sim().graph_launch_as(&format!("graph {graph}"), made, stream)))
             }
             _ => Ok(Outcome::Done),
         }

@@ -6,6 +6,7 @@
 
 mod error;
 mod graphs;
+mod owners;
 mod pools;
 mod waits;
 mod work;
@@ -66,6 +67,8 @@ pub struct Runner {
     own: OwnCalls,
     /// Whether a `replay` does the graph's work on the device: only hazards and clocks can tell.
     launches_graphs: bool,
+    /// Whether the device checks uses of memory, and so wants to hear whose it is.
+    tells_owners: bool,
 }
 
 /// What a step gives: an outcome, or what makes no sense about the request.
@@ -94,6 +97,7 @@ impl Runner {
             waits: Waits::default(),
             own: OwnCalls::default(),
             launches_graphs: config.hazards || config.events == EventMode::Timed,
+            tells_owners: config.hazards,
         }
     }
 
@@ -183,11 +187,11 @@ impl Runner {
         }
         let stream = self.stream(stream);
         let result = self.allocator().alloc(size, stream, &Caller::on(stream));
-        Ok(self.allocated(id, result))
+        Ok(self.allocated(id, stream, result))
     }
 
     #[inline]
-    fn allocated(&mut self, id: u64, result: millpond::Result<u64>) -> Outcome {
+    fn allocated(&mut self, id: u64, stream: Stream, result: millpond::Result<u64>) -> Outcome {
         match result {
             Ok(addr) => {
                 self.ids.set(id, State::Live(addr));
@@ -195,6 +199,9 @@ impl Runner {
                     self.elsewhere.insert(id, self.device);
                 } else if !self.elsewhere.is_empty() {
                     self.elsewhere.remove(&id);
+                }
+                if self.tells_owners {
+                    self.tell_handed_out(id, addr, stream);
                 }
                 Outcome::Allocated(addr)
             }
@@ -214,6 +221,9 @@ impl Runner {
             State::Freed => return Err(Nonsense::FreedId { id }),
         };
         self.ids.set(id, State::Freed);
+        if self.tells_owners {
+            self.tell_given_back(addr);
+        }
         let result = self.owner(id).free(addr, &self.caller());
         if self.waits.are_tracked() {
             self.mark_free(id);

@@ -69,7 +69,7 @@ impl Runner {
             let result = allocator.alloc(size, stream, &Caller::on(stream));
             leave(&allocator, pool).and(result)
         });
-        Ok::<Outcome, _>(self.allocated(id, result))
+        Ok::<Outcome, _>(self.allocated(id, stream, result))
     }
 }
 

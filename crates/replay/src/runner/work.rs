@@ -47,7 +47,8 @@ impl Runner {
         let reads = self.ranges(&launch.reads)?;
         let writes = self.ranges(&launch.writes)?;
         let stream = self.stream(launch.stream);
-        Ok(done(self.sim().launch_as(&launch.label, stream, launch.us, &reads, &writes)))
+        let label = self.name_of_work(&launch.label);
+        Ok(done(self.sim().launch_as(&label, stream, launch.us, &reads, &writes)))
     }
 
     /// (address, bytes) of an allocation; `None` if there is no memory behind it.

@@ -1,11 +1,12 @@
 //! What a replay came to.
 
+mod hazards;
 mod picture;
 mod text;
 
 use millpond::config::Settings;
 use millpond_driver::Bytes;
-use millpond_replay::{Decision, Ledger};
+use millpond_replay::{Decision, Hazard, Ledger};
 use serde::{Serialize, Serializer};
 
 pub use text::text;
@@ -35,6 +36,9 @@ pub struct Replayed<'a> {
     pub trust: Option<Trust>,
     /// The seed; of a scenario.
     pub seed: Option<u64>,
+    /// The uses of memory that nothing orders, where they were looked for.
+    #[serde(serialize_with = "hazards::serialize")]
+    pub hazards: Option<&'a [Hazard]>,
 }
 
 fn settings_text<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
@@ -76,8 +80,8 @@ pub struct Trust {
     pub tie_order: &'static str,
 }
 
-/// The ledger's object with `source`, `kind`, `device`, `capacity`, `others`, `conf`, `event_mode`, `trust`, `seed` and
-/// `assertions`, each `{"text", "holds", "actual"}`.
+/// The ledger's object with `source`, `kind`, `device`, `capacity`, `others`, `conf`, `event_mode`, `trust`, `seed`,
+/// `hazards` and `assertions`, each `{"text", "holds", "actual"}`.
 pub fn json(replayed: &Replayed<'_>, decisions: &[Decision]) -> String {
     #[derive(Serialize)]
     struct Said<'a> {
@@ -119,6 +123,7 @@ mod tests {
             event_mode: EventMode::Immediate,
             trust: None,
             seed: None,
+            hazards: None,
         };
         let decision = Decision { holds: true, text: "ooms == 0".into(), actual: 0 };
         let line = json(&replayed, &[decision]);

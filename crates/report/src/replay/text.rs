@@ -7,7 +7,7 @@ use millpond::config::{Key, Settings};
 use millpond_driver::Bytes;
 use millpond_replay::{Decision, Ledger, Picture};
 
-use super::{EventMode, Kind, Replayed, Trust, picture};
+use super::{EventMode, Kind, Replayed, Trust, hazards, picture};
 use crate::grid::Grid;
 use crate::words::paragraph;
 use crate::{Paint, count, plain};
@@ -28,6 +28,9 @@ pub fn text(replayed: &Replayed<'_>, at_peak: &[SegmentState], decisions: &[Deci
         let title = format!("segments at the peak, after request {}", ledger.peak_reserved_at);
         let picture = picture::lines(&Picture::of(at_peak), paint);
         let _ = write!(text, "\n{}\n{picture}  {}\n", paint.strong(&title), paint.faint(picture::LEGEND));
+    }
+    if let Some(found) = replayed.hazards {
+        let _ = write!(text, "\n{}", hazards::text(found, paint));
     }
     if !decisions.is_empty() {
         text.push('\n');
@@ -157,6 +160,7 @@ mod tests {
             event_mode: EventMode::Recorded,
             trust: Some(Trust { decisions: 36, reproduced: 31, tie_order: "registration" }),
             seed: None,
+            hazards: None,
         };
         let decision = Decision { holds: false, text: "ooms == 0".into(), actual: 1 };
         let text = text(&replayed, &[], &[decision], Paint::OFF);

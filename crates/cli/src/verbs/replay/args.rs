@@ -51,6 +51,10 @@ pub struct Args {
     #[arg(long, value_name = "INDEX")]
     pub device: Option<usize>,
 
+    /// Check every use of memory by the work of a workload; exit status 1 if two uses are not in order
+    #[arg(long)]
+    pub hazards: bool,
+
     /// A claim about a figure of the JSON answer, such as 'peak_reserved < 70GiB'; exit status 1 if it does not hold
     #[arg(long = "assert", value_name = "CLAIM")]
     pub claims: Vec<String>,

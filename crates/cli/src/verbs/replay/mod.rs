@@ -8,6 +8,7 @@ mod workload;
 
 use millpond::SegmentState;
 use millpond_replay::{Assertion, Decision};
+use millpond_report::count;
 use millpond_report::replay::{self as shown, Replayed};
 
 pub use args::Args;
@@ -40,6 +41,13 @@ fn tell(args: &Args, replayed: &Replayed<'_>, at_peak: &[SegmentState], shell: &
         false => shell.print(&shown::text(replayed, at_peak, &decisions, shell.paint))?,
     }
     let mut answer = Answer::Done;
+    let hazards = replayed.hazards.unwrap_or_default();
+    if !hazards.is_empty() {
+        let message =
+            format!("{} of memory are not in order", count(hazards.len() as u64, "pair of uses", "pairs of uses"));
+        shell.fail(&Failure::new(Code::HazardsFound, message));
+        answer = Answer::No;
+    }
     for decision in decisions.iter().filter(|decision| !decision.holds) {
         shell.fail(&Failure::new(Code::AssertionFailed, decision.to_string()));
         answer = Answer::No;

@@ -1,7 +1,7 @@
 //! Requests on a device, wherever they come from.
 
 use millpond_driver::{Bytes, Device};
-use millpond_replay::{Account, Machine, Setup, Workload, WorkloadRun, account};
+use millpond_replay::{Account, Machine, Op, Setup, Workload, WorkloadRun, account};
 use millpond_report::replay as shown;
 use millpond_sim::EventMode;
 
@@ -29,9 +29,14 @@ pub fn replay(args: &Args, workload: &Workload, source: &Source<'_>, shell: &mut
     if args.device.is_some() {
         shell.note("--device is about snapshots; the figures are those of device 0");
     }
+    if args.hazards && !workload.ops.iter().any(|op| matches!(op, Op::Launch(_) | Op::Work { .. })) {
+        shell.note("--hazards is about 'launch' and 'work' requests, and there are none");
+    }
     let settings = args.settings()?.unwrap_or_default();
-    let setup = Setup { capacity, others, events, settings, devices: workload.devices(), ..Setup::default() };
-    let Account { ledger, at_peak } = run(args, workload, &setup, shell).map_err(|failure| failure.of(name))?;
+    let devices = workload.devices();
+    let setup = Setup { capacity, others, events, settings, devices, hazards: args.hazards, ..Setup::default() };
+    let Account { ledger, at_peak, hazards } =
+        run(args, workload, &setup, shell).map_err(|failure| failure.of(name))?;
     let replayed = shown::Replayed {
         ledger: &ledger,
         source: name,
@@ -46,6 +51,7 @@ pub fn replay(args: &Args, workload: &Workload, source: &Source<'_>, shell: &mut
         },
         trust: None,
         seed,
+        hazards: args.hazards.then_some(&hazards[..]),
     };
     tell(args, &replayed, &at_peak, shell)
 }

@@ -25,12 +25,15 @@ pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<
     if args.events.is_some() {
         shell.note("--events is about workloads; a snapshot's trace says when blocks were free again");
     }
+    if args.hazards {
+        shell.note("--hazards is about workloads; a snapshot does not say who uses memory, or when");
+    }
     if recording.requests.is_empty() {
         shell.note("the snapshot has no trace, so its state is taken up and nothing is requested");
     }
     let trust = trust(&recording).map_err(|error| cannot(path, "its start state cannot be taken up", &error))?;
     let conditions = conditions(args, &recording, trust.tie_order)?;
-    let Account { ledger, at_peak } = account_of(args, path, &recording, &conditions, shell)?;
+    let Account { ledger, at_peak, .. } = account_of(args, path, &recording, &conditions, shell)?;
     let source = path.display().to_string();
     let replayed = Replayed {
         ledger: &ledger,
@@ -50,6 +53,7 @@ pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<
             },
         }),
         seed: None,
+        hazards: None,
     };
     tell(args, &replayed, &at_peak, shell)
 }
