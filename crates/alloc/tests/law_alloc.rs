@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use common::{BASE, GIB, MIB, Machine, machine, manual, on, stream};
-use millpond::{Allocator, Error, FreeMemoryCallback, MemPool, Oom, OomObserver};
+use common::{BASE, GIB, KIB, MIB, Machine, machine, manual, on, stream};
+use millpond::{Allocator, BlockUse, Error, FreeMemoryCallback, MemPool, Oom, OomObserver};
 use millpond_driver::{Bytes, Capture, CaptureMode, Code, Device, Memory, Peers};
 use millpond_sim::{CallKind, DeviceConfig, FaultRule, SimConfig};
 
@@ -422,4 +422,28 @@ fn r2_9_errors_of_plain_calls_are_not_raised_again_either() {
     // What the driver did not take back is still there to be freed.
     m.free(plain);
     assert_eq!(m.calls(CallKind::Free), 2);
+}
+
+/// R3.10: neighbours become one block in whatever order they come back, and whichever was handed out last (the merge of that
+/// one is put off). Nothing looks at the pool in between, for a look would make up for the merge.
+#[test]
+fn r3_10_neighbours_merge_in_any_order_whichever_was_handed_out_last() {
+    let orders = (0..256_usize).map(|n| [n & 3, n >> 2 & 3, n >> 4 & 3, n >> 6]);
+    let orders = orders.filter(|order| (0..4).all(|i| order.contains(&i)));
+    for (conf, order, last) in orders.flat_map(|order| {
+        ["", "expandable_segments:True"].map(|conf| (0..4).map(move |last| (conf, order, last))).into_iter().flatten()
+    }) {
+        let m = machine(GIB, conf);
+        let blocks = [512 * KIB; 4].map(|size| m.alloc(size));
+        m.free(blocks[last]);
+        assert_eq!(m.alloc(512 * KIB), blocks[last]);
+        for index in order {
+            m.free(blocks[index]);
+        }
+        m.verify();
+        let idle = m.mapped_blocks(Default::default());
+        assert!(matches!(*idle, [(_, size, BlockUse::Free)] if size == 2 * MIB), "{conf} {order:?} {last}: {idle:?}");
+        m.empty();
+        assert_eq!(m.reserved(), 0);
+    }
 }
