@@ -224,6 +224,11 @@ impl Allocator {
         drop(held);
     }
 
+    /// Whether caching is on.
+    pub fn is_caching(&self) -> bool {
+        self.core.gates.load(Relaxed) & gates::UNCACHED == 0
+    }
+
     /// The statistics, as one cut through all pools.
     pub fn stats(&self) -> Stats {
         let held = self.core.hold();

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# install.sh PREFIX: builds the library and puts it, its header and its pkg-config file under PREFIX. A minute or two.
+set -euo pipefail
+prefix=${1:?usage: install.sh PREFIX}
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../..
+(cd "$root" && cargo build --release --quiet -p millpond-c)
+built=${CARGO_TARGET_DIR:-$root/target}/release/libmillpond_c.so
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")
+
+install -d "$prefix/lib/pkgconfig" "$prefix/include"
+install -m 755 "$built" "$prefix/lib/libmillpond.so.$version"
+ln -sf "libmillpond.so.$version" "$prefix/lib/libmillpond.so.0"
+ln -sf libmillpond.so.0 "$prefix/lib/libmillpond.so"
+install -m 644 "$here/include/millpond.h" "$prefix/include/millpond.h"
+sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/millpond.pc.in" >"$prefix/lib/pkgconfig/millpond.pc"
