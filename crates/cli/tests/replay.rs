@@ -34,7 +34,19 @@ fn r1_15_whole_segments_are_not_joined() {
     let large = (0..4).map(|id| alloc(id, 32)).chain((0..4).map(free));
     let (_folder, path) = workload(&large.chain((4..12).map(|id| alloc(id, 16))).collect::<Vec<_>>());
     assert_eq!(peaks(&path), (128, 140), "the reverse order");
-    assert_eq!(peaks(&recording("doc_holes.req.jsonl")), (96, 100), "holes between live blocks stay");
+    let holes = (0..4).map(|id| alloc(id, 16)).chain([free(0), free(2), alloc(4, 32)]);
+    let (_folder, path) = workload(&holes.collect::<Vec<_>>());
+    assert_eq!(peaks(&path), (96, 100), "four of 16 MiB, the first and third freed, 32 MiB: the holes are not joined");
+}
+
+/// R4.11: what grows out of the front of a segment keeps its address.
+#[test]
+fn r4_11_a_larger_request_takes_the_place_of_a_smaller_one() {
+    let (_folder, path) = workload(&[alloc(0, 40), free(0), alloc(1, 60)]);
+    assert_eq!(peaks(&path), (100, 60));
+    let answer = json(&run(&["replay", &path, "--conf", "expandable_segments:True", "--json"]));
+    let segments = answer["expandable"].as_array().unwrap();
+    assert!(matches!(&**segments, [one] if one["mapped"] == 60_u64 << 20), "{answer}");
 }
 
 #[test]
