@@ -4,11 +4,11 @@ use tracing::level_filters::LevelFilter;
 
 use crate::shell::Verbosity;
 
-/// Starts it. A library warns of what its program should know, such as a device that is full; here that is what was asked
-/// for, so nothing but errors is shown without a `-v`.
+/// Starts it. A library tells what its program should know, such as a device that is full or addresses that run out; here
+/// that happens to a simulated device, is what was asked for, and is in the answer: so it is shown with a `-v` only.
 pub fn start(verbosity: Verbosity) {
     let level = match verbosity {
-        Verbosity::Quiet | Verbosity::Verbose(0) => LevelFilter::ERROR,
+        Verbosity::Quiet | Verbosity::Verbose(0) => LevelFilter::OFF,
         Verbosity::Verbose(1) => LevelFilter::INFO,
         Verbosity::Verbose(2) => LevelFilter::DEBUG,
         Verbosity::Verbose(_) => LevelFilter::TRACE,
