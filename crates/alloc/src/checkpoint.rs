@@ -69,7 +69,8 @@ impl Allocator {
     /// are live again. Segments made since stay, free. Whether the state fits is checked before anything is changed.
     ///
     /// # Errors
-    /// [`Error::StaleCheckpoint`] when a segment of the state is gone or has another shape; [`Error::UnknownPool`].
+    /// [`Error::StaleCheckpoint`] when a segment of the state is gone or has another shape; [`Error::UnknownPool`],
+    /// [`Error::PoolAsleep`].
     pub fn restore(&self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
         self.core.enter(|held| held.restore(checkpoint, caller))
     }
@@ -116,6 +117,9 @@ impl Held<'_> {
         let id = checkpoint.pool;
         held.free_deferred(Some(caller))?;
         let indices: Vec<u32> = held.memory_pool(id).ok_or(Error::UnknownPool { pool: id })?.pool_indices().collect();
+        if held.is_asleep(id) {
+            return Err(Error::PoolAsleep { pool: id });
+        }
         held.check_fit(checkpoint, &indices)?;
         let mut restored = Restored::default();
         for &index in &indices {

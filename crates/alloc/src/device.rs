@@ -403,7 +403,8 @@ impl<'a> Held<'a> {
         let settings = &self.ladder.settings;
         let memory_pool = self.ladder.memory_pools.get(&id);
         Policy {
-            expandable: settings.expandable_segments && memory_pool.is_none_or(|pool| pool.custom.is_none()),
+            expandable: settings.expandable_segments
+                && memory_pool.is_none_or(|pool| pool.custom.is_none() && pool.asleep.is_none()),
             max_split_size: settings.max_split_size,
             max_non_split_rounding: settings.max_non_split_rounding,
             no_split: memory_pool.is_some_and(|pool| pool.no_split),

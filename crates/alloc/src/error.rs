@@ -151,6 +151,38 @@ pub enum Error {
         /// The address.
         addr: u64,
     },
+    /// A memory pool that has addresses and no memory: it sleeps already, or something needs its memory.
+    #[error("memory pool {pool} is asleep; wake it first")]
+    PoolAsleep {
+        /// The id.
+        pool: PoolId,
+    },
+    /// Waking a memory pool that is awake.
+    #[error("memory pool {pool} is awake already")]
+    PoolAwake {
+        /// The id.
+        pool: PoolId,
+    },
+    /// Not enough memory to wake a memory pool up.
+    #[error(
+        "memory pool {pool} needs {} to wake up and {} can be had; it sleeps on with all it kept", show(*.needed), show(*.free)
+    )]
+    NoRoomToWake {
+        /// The id.
+        pool: PoolId,
+        /// Bytes of its live blocks, in whole pages.
+        needed: u64,
+        /// Bytes that the device or the limit has left.
+        free: u64,
+    },
+    /// Sleep and waking wait for the device, which a capture forbids.
+    #[error(
+        "memory pool {pool} cannot go to sleep or wake up while a graph is captured on the device; end the capture"
+    )]
+    PoolInCapture {
+        /// The id.
+        pool: PoolId,
+    },
     /// An error of `backend:cudaMallocAsync` alone (section 6).
     #[error(transparent)]
     DriverPool(#[from] DriverPoolError),
@@ -164,6 +196,7 @@ impl Error {
             Error::OutOfMemory(_)
                 | Error::TooLarge { .. }
                 | Error::Rejected { .. }
+                | Error::NoRoomToWake { .. }
                 | Error::DriverPool(DriverPoolError::OutOfMemory(_))
         )
     }

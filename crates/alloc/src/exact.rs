@@ -20,7 +20,7 @@ impl Allocator {
     /// driver and maps nothing (R2.53).
     ///
     /// # Errors
-    /// [`Error::MisalignedAddress`], [`Error::AddressNotFree`], [`Error::CachingDisabled`]; those of [`Allocator::alloc`].
+    /// [`Error::MisalignedAddress`], [`Error::AddressNotFree`], [`Error::CachingDisabled`], [`Error::PoolAsleep`]; those of [`Allocator::alloc`].
     pub fn alloc_at(&self, addr: u64, size: u64, stream: Stream, caller: &Caller<'_>) -> Result<u64> {
         let core = &*self.core;
         if !addr.is_multiple_of(MIN_BLOCK) {
@@ -60,6 +60,9 @@ impl Held<'_> {
         }
         let rounded = core.rounding.round(size);
         let memory_pool = held.route(stream, caller, asked)?;
+        if held.is_asleep(memory_pool) {
+            return Err(Error::PoolAsleep { pool: memory_pool });
+        }
         let index = held.pool(PoolKey { memory_pool, class: SizeClass::of(rounded), stream });
         let pool = &held.pools[index as usize];
         let end = addr.checked_add(rounded);

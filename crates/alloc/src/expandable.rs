@@ -208,7 +208,7 @@ impl Held<'_> {
     }
 
     /// Unmaps the whole pages of a free expandable block (R4.19–R4.22); parts of pages at its ends stay free. A segment
-    /// that has nothing left is given up.
+    /// that has nothing left is given up. In a pool that is asleep the pages have gone before.
     pub fn unmap_block(&mut self, pool: u32, block: BlockId, caller: &Caller<'_>) -> Result<()> {
         let held = &self.pools[pool as usize];
         let key = held.key;
@@ -220,6 +220,7 @@ impl Held<'_> {
         if range.is_empty() {
             return Ok(());
         }
+        let held_before = segment.held_bytes();
         let (range, outcome) = self.unmap_pages(pool, block, range);
         if range.is_empty() {
             return outcome;
@@ -242,11 +243,15 @@ impl Held<'_> {
         let unmapped = held.blocks[block].clone();
         held.unmapped.insert(unmapped.addr, block);
         self.core.index.remove(start, bytes);
-        self.hold_less(pool, bytes);
-        self.ladder.counts.device_frees += 1;
+        let gone = held_before - held.segment(block).held_bytes();
+        if gone > 0 {
+            self.hold_less(pool, gone);
+            self.ladder.counts.device_frees += 1;
+        }
         if let Some(owner) = self.memory_pool(key.memory_pool).filter(|_| key.memory_pool.is_private()) {
             owner.driver_allocations -= 1;
         }
+        // Sleep leaves no trace of its own: every address that was mapped is unmapped once.
         self.emit(Happened::new(Action::SegmentUnmap, start, bytes, key).with(stack), Some(caller));
         outcome?;
         if !unmapped.is_split() {
@@ -272,7 +277,8 @@ impl Held<'_> {
             return (range, Err(error.into()));
         }
         for number in range.clone() {
-            let Some(handle) = pages.get(number) else { unreachable!("mapped blocks have pages under them") };
+            // Asleep, a block has no pages.
+            let Some(handle) = pages.get(number) else { continue };
             if let Err(error) = driver.mem_unmap(base + number * pages.size, pages.size) {
                 range.end = number;
                 return (range, Err(error.into()));

@@ -31,7 +31,7 @@ pub(crate) struct PoolKey {
 /// The settings that a pool acts on, kept beside its blocks so that a hit reads nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
-    /// Expandable segments are on and the memory pool has no custom allocator.
+    /// Expandable segments are on, and the memory pool has no custom allocator and is awake.
     pub expandable: bool,
     pub max_split_size: u64,
     pub max_non_split_rounding: u64,

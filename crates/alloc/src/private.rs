@@ -6,6 +6,7 @@ use millpond_driver::Stream;
 
 use crate::device::Held;
 use crate::error::{Error, Result};
+use crate::sleep::Sleep;
 
 /// The id of a memory pool: two numbers, as PyTorch's `MempoolId_t` (R5.1). `{0,0}` is the default pool, `{k,0}` a graph's,
 /// `{0,k}` a user's.
@@ -46,6 +47,8 @@ pub(crate) struct MemoryPool {
     pub driver_allocations: i64,
     pub custom: Option<Arc<dyn CustomAllocator>>,
     pub no_split: bool,
+    /// Its expandable segments have addresses and no memory.
+    pub asleep: Option<Sleep>,
     /// By size class: the pools of each stream, by raw handle, and the collection clock.
     pub families: [Family; 2],
 }
@@ -59,7 +62,14 @@ pub(crate) struct Family {
 
 impl MemoryPool {
     pub fn new(custom: Option<Arc<dyn CustomAllocator>>) -> Self {
-        MemoryPool { use_count: 1, driver_allocations: 0, custom, no_split: false, families: Default::default() }
+        MemoryPool {
+            use_count: 1,
+            driver_allocations: 0,
+            custom,
+            no_split: false,
+            asleep: None,
+            families: Default::default(),
+        }
     }
 
     /// The indices of all pools, small class first, streams in order.

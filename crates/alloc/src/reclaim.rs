@@ -164,7 +164,7 @@ impl Held<'_> {
     }
 
     /// Releases the whole segments of a class, and unmaps the whole pages of its expandable ones.
-    fn release_whole(&mut self, id: PoolId, class: SizeClass, caller: &Caller<'_>) -> Result<()> {
+    pub fn release_whole(&mut self, id: PoolId, class: SizeClass, caller: &Caller<'_>) -> Result<()> {
         let pools = self.family(id, class);
         let mut to_unmap = Vec::new();
         for pool in pools {

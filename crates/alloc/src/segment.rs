@@ -28,6 +28,16 @@ pub(crate) struct Segment {
     pub stack: Option<Stack>,
 }
 
+impl Segment {
+    /// Bytes held from the driver: for an expandable segment, those of its pages.
+    pub fn held_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Expandable(pages) => pages.mapped_bytes(),
+            _ => self.size,
+        }
+    }
+}
+
 /// How the memory was obtained, and so how it goes back.
 #[derive(Debug)]
 pub(crate) enum Source {

@@ -71,7 +71,7 @@ impl Held<'_> {
                 "pool {index} is neither used nor vacant, or both"
             );
             check!(wrong, !vacant || pool.blocks.len() == 0, "vacant pool {index} has blocks");
-            check_pool(pool, wrong);
+            check_pool(pool, self.is_asleep(pool.key.memory_pool), wrong);
             for segment in pool.segments.iter().flatten() {
                 for (id, block) in pool.blocks_of(segment).filter(|(_, block)| block.mapped) {
                     let found = self.core.index.find(block.addr).map(|place| place.pool);
@@ -161,22 +161,15 @@ impl Held<'_> {
 
 /// Bytes a pool holds from the driver, counted from its segments.
 fn held_bytes(pool: &Pool) -> u64 {
-    pool.segments
-        .iter()
-        .flatten()
-        .map(|segment| match &segment.source {
-            Source::Expandable(pages) => pages.mapped_bytes(),
-            _ => segment.size,
-        })
-        .sum()
+    pool.segments.iter().flatten().map(Segment::held_bytes).sum()
 }
 
-fn check_pool(pool: &Pool, wrong: &mut Vec<Violation>) {
+fn check_pool(pool: &Pool, asleep: bool, wrong: &mut Vec<Violation>) {
     let mut seen = 0;
     for (index, segment) in
         pool.segments.iter().enumerate().filter_map(|(index, segment)| Some((index, segment.as_ref()?)))
     {
-        seen += check_segment(pool, index as u32, segment, wrong);
+        seen += check_segment(pool, (index as u32, segment), asleep, wrong);
     }
     check!(wrong, seen == pool.blocks.len(), "{} blocks, {seen} in segments", pool.blocks.len());
     let free = pool.blocks.iter().filter(|(_, block)| block.is_free());
@@ -203,7 +196,7 @@ fn check_pool(pool: &Pool, wrong: &mut Vec<Violation>) {
 }
 
 /// The blocks of a segment tile it, are linked both ways, and idle neighbours are merged. Returns how many there are.
-fn check_segment(pool: &Pool, index: u32, segment: &Segment, wrong: &mut Vec<Violation>) -> usize {
+fn check_segment(pool: &Pool, (index, segment): (u32, &Segment), asleep: bool, wrong: &mut Vec<Violation>) -> usize {
     let (mut at, mut before, mut count) = (segment.base, NONE, 0);
     for (id, block) in pool.blocks_of(segment) {
         count += 1;
@@ -231,7 +224,7 @@ fn check_segment(pool: &Pool, index: u32, segment: &Segment, wrong: &mut Vec<Vio
             let bare = pages.touching(offset, block.size).all(|page| pages.get(page).is_none());
             check!(
                 wrong,
-                if block.mapped { backed } else { bare },
+                if block.mapped { backed || asleep } else { bare },
                 "block at {:#x}: mapped {}, pages say otherwise",
                 block.addr,
                 block.mapped

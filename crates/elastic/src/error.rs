@@ -67,6 +67,17 @@ pub enum Error {
     /// Pinned memory of the host for saved contents could not be had.
     #[error("no pinned memory to keep the contents in: {0}")]
     Pinned(#[source] millpond::Error),
+    /// A memory pool could not go to sleep or wake up.
+    #[error(transparent)]
+    Pool(millpond::Error),
+    /// An allocator of another device.
+    #[error("the allocator serves {device}, and {expected} is meant")]
+    WrongDevice {
+        /// The allocator's device.
+        device: Device,
+        /// The device that is meant.
+        expected: Device,
+    },
     /// The device has no virtual memory management.
     #[error("{0} has no virtual memory management, on which elastic buffers rest")]
     NoVirtualMemory(Device),
@@ -140,8 +151,8 @@ pub enum Error {
         /// The address.
         addr: u64,
     },
-    /// No allocation has a tag.
-    #[error("no allocation has the tag '{tag}'")]
+    /// Nothing has a tag.
+    #[error("no allocation or memory pool has the tag '{tag}'")]
     UnknownTag {
         /// The tag.
         tag: String,
@@ -173,7 +184,10 @@ impl Error {
     pub fn is_out_of_memory(&self) -> bool {
         match self {
             Error::Driver { source, .. } => source.is_out_of_memory(),
-            Error::Pinned(millpond::Error::Driver(source)) => source.is_out_of_memory(),
+            Error::Pinned(millpond::Error::Driver(source)) | Error::Pool(millpond::Error::Driver(source)) => {
+                source.is_out_of_memory()
+            }
+            Error::Pool(error) => error.is_out_of_memory(),
             _ => false,
         }
     }

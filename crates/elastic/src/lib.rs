@@ -6,7 +6,7 @@
 //! - [`Growable`]: a buffer that grows and shrinks, at the end or anywhere.
 //! - [`Elastic`]: one range of addresses, its front on the device, its tail on the host, and pages that move between both.
 //! - [`share`]: memory for other processes, over a socket or as PyTorch's IPC string.
-//! - [`Sleeper`]: tagged allocations that give their memory back and keep their addresses.
+//! - [`Sleeper`]: tagged allocations and memory pools that give their memory back and keep their addresses.
 //!
 //! A call that fails leaves everything as it was, and its error says at which [`Step`] it failed.
 //!
@@ -42,4 +42,4 @@ pub use elastic::{Elastic, ElasticOptions, Part};
 pub use error::{Error, Result, Step};
 pub use growable::{GrowOptions, Growable};
 pub use sharing::Sharing;
-pub use sleep::{Keep, Registration, Sleeper, Slept};
+pub use sleep::{Keep, Registration, Sleeper};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use common::*;
 use millpond::config::Settings;
-use millpond::{HostCache, World};
-use millpond_driver::{Access, Bytes, Code, Location, Memory, Stream, Virtual};
-use millpond_elastic::{Error, Keep, Sleeper, Slept, Step};
+use millpond::{Allocator, Caller, HostCache, MemPool, PoolId, Slept, World};
+use millpond_driver::{Access, Bytes, CaptureMode, Code, Location, Memory, Stream, Virtual};
+use millpond_elastic::{Error, Keep, Sleeper, Step};
 use millpond_sim::{CallKind, EventMode, FaultRule, Sim, SimConfig};
 
 struct Bench {
@@ -52,7 +52,7 @@ fn c49_addresses_stay_contents_only_when_kept_and_registrations_go_stale() {
     bench.sleeper.check(registered).unwrap();
     for keep in [Keep::Contents, Keep::Nothing] {
         let contents = if keep == Keep::Contents { 4 * PAGE } else { 0 };
-        let expected = Slept { allocations: 2, bytes: 4 * PAGE, contents };
+        let expected = Slept { bytes: 4 * PAGE, contents };
         assert_eq!(bench.sleeper.sleep("graph", keep).unwrap(), expected);
         assert_eq!((bench.free(), bench.sleeper.is_asleep("graph")), (64 * MIB - PAGE, true));
         assert!(bench.sim.read(graph[0], 1).is_err(), "no memory is there");
@@ -77,7 +77,7 @@ fn what_makes_no_sense_is_a_clear_error() {
     let bench = Bench::on(machine(64));
     let [a, b] = bench.graph();
     let unknown = bench.sleeper.sleep("weights", Keep::Nothing).unwrap_err();
-    assert_eq!(unknown.to_string(), "no allocation has the tag 'weights'");
+    assert_eq!(unknown.to_string(), "no allocation or memory pool has the tag 'weights'");
     assert!(matches!(bench.sleeper.wake("weights"), Err(Error::UnknownTag { .. })));
     assert!(matches!(bench.sleeper.wake("graph"), Err(Error::Awake { .. })));
     bench.sleeper.sleep("graph", Keep::Contents).unwrap();
@@ -218,4 +218,100 @@ fn c47_a_failure_anywhere_in_allocating_leaves_nothing_behind() {
         Sleeper::new(sim.clone(), STREAM, host)
     };
     sweep(&machine(64), setup, |sleeper| sleeper.alloc("graph", PAGE).map(drop), |_, _| ());
+}
+
+// ── Memory pools under a tag ──
+
+const CALLER: Caller<'static> = Caller::on(STREAM);
+
+/// An allocator with expandable segments on the bench's machine, with a marked block of 20 MiB in its default pool.
+fn allocator(bench: &Bench) -> (Allocator, u64) {
+    let (settings, _) = Settings::parse("expandable_segments:True").unwrap();
+    let allocator = Allocator::with_settings(bench.sim.clone(), D, settings).unwrap();
+    let addr = allocator.alloc(20 * MIB, STREAM, &CALLER).unwrap();
+    mark(&bench.sim, addr, 20 * MIB, 7);
+    (allocator, addr)
+}
+
+#[test]
+fn allocations_the_default_pool_and_a_graphs_pool_sleep_under_one_tag() {
+    let bench = Bench::on(machine(256));
+    let graph = bench.graph();
+    let (allocator, addr) = allocator(&bench);
+    let pool = MemPool::for_graphs(&allocator).unwrap();
+    let capture = pool.capture(STREAM, CaptureMode::Relaxed).unwrap();
+    let captured = allocator.alloc(20 * MIB, STREAM, &CALLER).unwrap();
+    let _graph = capture.end().unwrap();
+    mark(&bench.sim, captured, 20 * MIB, 8);
+    bench.sleeper.add_pool("graph", &allocator, PoolId::DEFAULT).unwrap();
+    bench.sleeper.add_pool("graph", &allocator, pool.id()).unwrap();
+    let all = Slept { bytes: 4 * PAGE + 40 * MIB, contents: 4 * PAGE + 40 * MIB };
+    assert_eq!(bench.sleeper.sleep("graph", Keep::Contents).unwrap(), all);
+    assert_eq!((bench.free(), bench.sleeper.is_asleep("graph")), (256 * MIB, true));
+    allocator.verify().unwrap();
+    assert!(matches!(bench.sleeper.sleep("graph", Keep::Contents), Err(Error::Asleep { .. })));
+    assert_eq!(bench.sleeper.wake("graph").unwrap(), all);
+    assert!(bench.is_intact(graph));
+    assert!(is_marked(&bench.sim, addr, 20 * MIB, 7) && is_marked(&bench.sim, captured, 20 * MIB, 8));
+    allocator.verify().unwrap();
+    assert!(matches!(bench.sleeper.wake("graph"), Err(Error::Awake { .. })));
+}
+
+#[test]
+fn a_pool_that_cannot_wake_lets_everything_of_its_tag_sleep_on() {
+    let bench = Bench::on(machine(64));
+    let graph = bench.graph();
+    let (allocator, addr) = allocator(&bench);
+    let pool = MemPool::for_graphs(&allocator).unwrap();
+    let scope = pool.enter().unwrap();
+    let second = allocator.alloc(20 * MIB, STREAM, &CALLER).unwrap();
+    drop(scope);
+    mark(&bench.sim, second, 20 * MIB, 8);
+    bench.sleeper.add_pool("graph", &allocator, PoolId::DEFAULT).unwrap();
+    bench.sleeper.add_pool("graph", &allocator, pool.id()).unwrap();
+    bench.sleeper.sleep("graph", Keep::Contents).unwrap();
+    // Room for the allocations and for one of the two pools.
+    let other = bench.sim.mem_alloc(D, 20 * MIB).unwrap();
+    let error = bench.sleeper.wake("graph").unwrap_err();
+    assert!(matches!(error, Error::Pool(millpond::Error::NoRoomToWake { .. })) && error.is_out_of_memory(), "{error}");
+    assert!(allocator.is_asleep(PoolId::DEFAULT) && allocator.is_asleep(pool.id()));
+    assert_eq!(bench.free(), 44 * MIB);
+    allocator.verify().unwrap();
+    bench.sim.mem_free(D, other).unwrap();
+    bench.sleeper.wake("graph").unwrap();
+    assert!(bench.is_intact(graph));
+    assert!(is_marked(&bench.sim, addr, 20 * MIB, 7) && is_marked(&bench.sim, second, 20 * MIB, 8));
+}
+
+#[test]
+fn a_pool_that_cannot_sleep_keeps_its_tag_awake() {
+    let bench = Bench::on(SimConfig { page_locked: Bytes(48 * MIB), ..machine(64) });
+    let (allocator, addr) = allocator(&bench);
+    let pool = MemPool::for_graphs(&allocator).unwrap();
+    let scope = pool.enter().unwrap();
+    let second = allocator.alloc(20 * MIB, STREAM, &CALLER).unwrap();
+    drop(scope);
+    mark(&bench.sim, second, 20 * MIB, 8);
+    bench.sleeper.add_pool("pools", &allocator, PoolId::DEFAULT).unwrap();
+    bench.sleeper.add_pool("pools", &allocator, pool.id()).unwrap();
+    let error = bench.sleeper.sleep("pools", Keep::Contents).unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    assert!(!bench.sleeper.is_asleep("pools"));
+    assert!(is_marked(&bench.sim, addr, 20 * MIB, 7) && is_marked(&bench.sim, second, 20 * MIB, 8));
+    allocator.verify().unwrap();
+}
+
+#[test]
+fn a_pool_that_is_gone_or_elsewhere_is_a_clear_error() {
+    let bench = Bench::on(machine(64));
+    let (allocator, _) = allocator(&bench);
+    let unknown = bench.sleeper.add_pool("pool", &allocator, PoolId(7, 0)).unwrap_err();
+    assert_eq!(unknown.to_string(), "no memory pool (7, 0) exists on this device");
+    let pool = MemPool::for_graphs(&allocator).unwrap();
+    bench.sleeper.add_pool("pool", &allocator, pool.id()).unwrap();
+    drop(pool);
+    assert!(matches!(bench.sleeper.sleep("pool", Keep::Nothing), Err(Error::UnknownTag { .. })));
+    let there = Allocator::with_settings(bench.sim.clone(), PEER, Settings::default()).unwrap();
+    let error = bench.sleeper.add_pool("pool", &there, PoolId::DEFAULT).unwrap_err();
+    assert!(matches!(error, Error::WrongDevice { device: PEER, expected: D }), "{error}");
 }

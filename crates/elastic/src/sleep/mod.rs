@@ -1,4 +1,4 @@
-//! Sleep and wake: tagged allocations that give their memory back and keep their addresses.
+//! Sleep and wake: tagged allocations and memory pools that give their memory back and keep their addresses.
 //!
 //! A process that serves and trains in turn needs the memory of its weights, caches and graphs only half of the time. Asleep,
 //! an allocation has addresses and no memory; its contents wait in pinned memory of the host, or are dropped. Awake again, it
@@ -6,15 +6,17 @@
 //! not: the memory is another one, and [`Sleeper::check`] says so (C49).
 
 mod allocation;
+mod pools;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millpond::HostCache;
+use millpond::{Allocator, HostCache, PoolId, Slept};
 use millpond_driver::{Device, Driver, Stream};
 
 use crate::error::{At, Error, Result, Step};
 use allocation::Allocation;
+use pools::TaggedPool;
 
 /// What becomes of contents during sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +27,6 @@ pub enum Keep {
     Nothing,
 }
 
-/// What went to sleep, or woke up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slept {
-    /// How many allocations.
-    pub allocations: usize,
-    /// Bytes of device memory that were given back, or taken again.
-    pub bytes: u64,
-    /// Bytes of contents that were saved, or restored.
-    pub contents: u64,
-}
-
 /// The memory behind an allocation at the moment of its registration with somebody outside, a network library say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
@@ -43,7 +34,7 @@ pub struct Registration {
     generation: u64,
 }
 
-/// Tagged allocations of one device.
+/// Tagged allocations and memory pools of one device.
 #[derive(Debug)]
 pub struct Sleeper {
     driver: Arc<dyn Driver>,
@@ -56,6 +47,7 @@ pub struct Sleeper {
 struct State {
     /// By address.
     allocations: BTreeMap<u64, Allocation>,
+    pools: Vec<TaggedPool>,
     peers: Vec<Device>,
 }
 
@@ -66,8 +58,16 @@ impl State {
         mine.filter(|allocation| allocation.is_asleep() == asleep).collect()
     }
 
-    fn has(&self, tag: &str) -> bool {
-        self.allocations.values().any(|allocation| allocation.tag == tag)
+    /// The memory pools of a tag that are asleep, or awake.
+    fn tagged_pools(&self, tag: &str, asleep: bool) -> Vec<TaggedPool> {
+        let mine = self.pools.iter().filter(|pool| pool.tag == tag);
+        mine.filter(|pool| pool.is_asleep() == asleep).cloned().collect()
+    }
+
+    fn check_tag(&self, tag: &str) -> Result<()> {
+        let has = self.allocations.values().any(|allocation| allocation.tag == tag)
+            || self.pools.iter().any(|pool| pool.tag == tag && pool.exists());
+        has.then_some(()).ok_or_else(|| Error::UnknownTag { tag: tag.to_owned() })
     }
 }
 
@@ -105,6 +105,23 @@ impl Sleeper {
         gone.map(drop).ok_or(Error::UnknownAddress { addr })
     }
 
+    /// Puts a memory pool of an allocator under a tag: the default one, a user's or a graph's
+    /// ([`Allocator::sleep`]). It leaves the tag when its last owner lets go. An observer of the allocator must not call
+    /// the sleeper.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] for a memory pool that the allocator does not know; [`Error::WrongDevice`].
+    pub fn add_pool(&self, tag: &str, allocator: &Allocator, pool: PoolId) -> Result<()> {
+        if allocator.device() != self.stream.device {
+            return Err(Error::WrongDevice { device: allocator.device(), expected: self.stream.device });
+        }
+        allocator.pool_use_count(pool).map_err(Error::Pool)?;
+        let mut state = self.lock();
+        state.pools.retain(TaggedPool::exists);
+        state.pools.push(TaggedPool { tag: tag.to_owned(), allocator: allocator.clone(), pool });
+        Ok(())
+    }
+
     /// Remembers that work on `stream` uses an allocation: it does not go to sleep before the stream has passed.
     ///
     /// # Errors
@@ -129,25 +146,25 @@ impl Sleeper {
         Ok(())
     }
 
-    /// Whether a tag has allocations without memory.
+    /// Whether a tag has allocations or memory pools without memory.
     pub fn is_asleep(&self, tag: &str) -> bool {
-        !self.lock().tagged(tag, true).is_empty()
+        let mut state = self.lock();
+        !state.tagged(tag, true).is_empty() || !state.tagged_pools(tag, true).is_empty()
     }
 
-    /// Gives the memory of all allocations of a tag back; their addresses stay. With [`Keep::Contents`] everything is saved
-    /// before anything goes.
+    /// Gives the memory of all allocations and memory pools of a tag back; their addresses stay. With [`Keep::Contents`]
+    /// everything is saved before it goes.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`]; [`Error::Asleep`] if all of the tag sleeps; [`Error::Pinned`] and the driver's, and then all that
-    /// was awake is awake, unless memory could not be unmapped: what had gone by then sleeps, with its contents, and the call
-    /// can be made again.
+    /// [`Error::UnknownTag`]; [`Error::Asleep`] if all of the tag sleeps; [`Error::Pinned`], [`Error::Pool`] and the driver's,
+    /// and then all that was awake is awake, unless memory could not be unmapped: what had gone by then sleeps, with its
+    /// contents, and the call can be made again.
     pub fn sleep(&self, tag: &str, keep: Keep) -> Result<Slept> {
         let mut state = self.lock();
-        if !state.has(tag) {
-            return Err(Error::UnknownTag { tag: tag.to_owned() });
-        }
+        state.check_tag(tag)?;
+        let pools = state.tagged_pools(tag, false);
         let awake = state.tagged(tag, false);
-        if awake.is_empty() {
+        if awake.is_empty() && pools.is_empty() {
             return Err(Error::Asleep { tag: tag.to_owned() });
         }
         let mut contents = Vec::with_capacity(awake.len());
@@ -160,9 +177,8 @@ impl Sleeper {
         if keep == Keep::Contents {
             self.driver.stream_synchronize(self.stream).at(Step::Wait)?;
         }
-        let mut slept = Slept::default();
+        let mut slept = self.sleep_pools(&pools, keep)?;
         for (allocation, contents) in awake.into_iter().zip(contents) {
-            slept.allocations += 1;
             slept.bytes += allocation.bytes();
             slept.contents += contents.as_ref().map_or(0, |contents| contents.len());
             allocation.fall_asleep(contents)?;
@@ -170,18 +186,17 @@ impl Sleeper {
         Ok(slept)
     }
 
-    /// Gives all sleeping allocations of a tag memory at their old addresses, and their contents back.
+    /// Gives all sleeping allocations and memory pools of a tag memory at their old addresses, and their contents back.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`]; [`Error::Awake`] if nothing of the tag sleeps; the driver's, above all when there is not enough
-    /// memory: then everything sleeps on, contents included, and the call can be made again.
+    /// [`Error::UnknownTag`]; [`Error::Awake`] if nothing of the tag sleeps; [`Error::Pool`] and the driver's, above all when
+    /// there is not enough memory: then everything sleeps on, contents included, and the call can be made again.
     pub fn wake(&self, tag: &str) -> Result<Slept> {
         let mut state = self.lock();
-        if !state.has(tag) {
-            return Err(Error::UnknownTag { tag: tag.to_owned() });
-        }
+        state.check_tag(tag)?;
+        let pools = state.tagged_pools(tag, true);
         let mut asleep = state.tagged(tag, true);
-        if asleep.is_empty() {
+        if asleep.is_empty() && pools.is_empty() {
             return Err(Error::Awake { tag: tag.to_owned() });
         }
         let mut restored = Ok(());
@@ -189,14 +204,15 @@ impl Sleeper {
             restored = restored.and_then(|()| allocation.restore(self.stream));
         }
         restored = restored.and_then(|()| self.driver.stream_synchronize(self.stream).at(Step::Wait));
-        if let Err(error) = restored {
-            // The first error is the one that counts. What cannot be unmapped now keeps its memory until it is woken or freed.
-            asleep.into_iter().for_each(|allocation| drop(allocation.sleep_on(self.stream)));
-            return Err(error);
-        }
-        let mut woken = Slept::default();
+        let mut woken = match restored.and_then(|()| self.wake_pools(&pools)) {
+            Ok(woken) => woken,
+            Err(error) => {
+                // The first error counts. What cannot be unmapped now keeps its memory until it is woken or freed.
+                asleep.into_iter().for_each(|allocation| drop(allocation.sleep_on(self.stream)));
+                return Err(error);
+            }
+        };
         for allocation in asleep {
-            woken.allocations += 1;
             woken.bytes += allocation.bytes();
             woken.contents += allocation.wake_up();
         }
