@@ -13,7 +13,7 @@ fn recordings_of_the_real_allocator_are_identical() {
     assert_eq!(lines.len(), 7, "a line a file and one for all: {text}");
     assert!(lines[..6].iter().all(|line| line.starts_with("identical ")), "{text}");
     assert!(lines[6].starts_with("identical 6 of 6 files, ") && lines[6].ends_with(" decisions"), "{text}");
-    let answer = json(&run(&["parity", "--json", &recording("doc_holes__off.out.jsonl")]));
+    let answer = json(&run(&["parity", "--json", &recording("holes__off.out.jsonl")]));
     assert_eq!((&answer["files"], &answer["identical"]), (&1.into(), &1.into()));
     assert!(answer["decisions"].as_u64().unwrap() > 10);
     assert_eq!(answer["different"], serde_json::json!([]));
@@ -27,12 +27,12 @@ fn quiet_says_the_sum_alone_when_all_is_well() {
 
 /// A copy of a recording in which something else was decided.
 fn forged(folder: &Path) {
-    let requests = std::fs::read_to_string(recording("doc_holes.req.jsonl")).unwrap();
-    let outcome = std::fs::read_to_string(recording("doc_holes__off.out.jsonl")).unwrap();
-    let forged = outcome.replacen("\"seg\":1,\"off\":0,\"va\":16777216", "\"seg\":1,\"off\":0,\"va\":16777728", 1);
+    let requests = std::fs::read_to_string(recording("holes.req.jsonl")).unwrap();
+    let outcome = std::fs::read_to_string(recording("holes__off.out.jsonl")).unwrap();
+    let forged = outcome.replacen("\"id\":1,\"va\":16777216", "\"id\":1,\"va\":16777728", 1);
     assert_ne!(forged, outcome);
-    std::fs::write(folder.join("doc_holes.req.jsonl"), requests).unwrap();
-    std::fs::write(folder.join("doc_holes__off.out.jsonl"), forged).unwrap();
+    std::fs::write(folder.join("holes.req.jsonl"), requests).unwrap();
+    std::fs::write(folder.join("holes__off.out.jsonl"), forged).unwrap();
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn r4_11_a_larger_request_takes_the_place_of_a_smaller_one() {
 
 #[test]
 fn the_answer_has_the_shape_of_schema_1() {
-    let answer = json(&run(&["replay", &recording("doc_holes.req.jsonl"), "--json"]));
+    let answer = json(&run(&["replay", &recording("holes.req.jsonl"), "--json"]));
     for key in [
         "events",
         "peak_allocated",
@@ -87,8 +87,7 @@ fn the_answer_has_the_shape_of_schema_1() {
     assert_eq!((&answer["events"], &answer["driver_calls"]["malloc"]), (&9.into(), &5.into()));
     assert_eq!(answer["capacity"], 80u64 << 30, "the default for a workload");
     assert_eq!(answer["segments"].as_array().unwrap().len(), 5);
-    let answer =
-        json(&run(&["replay", &recording("doc_holes.req.jsonl"), "--json", "--conf", "expandable_segments:True"]));
+    let answer = json(&run(&["replay", &recording("holes.req.jsonl"), "--json", "--conf", "expandable_segments:True"]));
     let expandable = &answer["expandable"][0];
     assert_eq!(expandable["stream"], 0);
     assert_eq!((&expandable["size_class"], &expandable["mapped"]), (&"large".into(), &(100u64 << 20).into()));
@@ -96,7 +95,7 @@ fn the_answer_has_the_shape_of_schema_1() {
 
 #[test]
 fn people_see_the_segments_at_the_peak() {
-    let text = ok(&["replay", &recording("doc_holes.req.jsonl")]);
+    let text = ok(&["replay", &recording("holes.req.jsonl")]);
     assert!(text.contains("    [. 16M] | [A 16M] | [. 16M] | [A 16M] | [A 32M]\n"), "{text}");
     assert!(text.contains("A live, . free, ~ waits for an event, _ reserved and not mapped"), "{text}");
 }
@@ -113,7 +112,7 @@ fn a_snapshot_is_replayed_from_the_state_its_trace_began_in() {
 
 #[test]
 fn assertions_are_decided_by_the_exit_status() {
-    let path = recording("doc_holes.req.jsonl");
+    let path = recording("holes.req.jsonl");
     let yes = run(&["replay", &path, "--assert", "peak_reserved <= 96MiB", "--assert", "driver_calls.malloc == 5"]);
     assert_eq!((yes.status, yes.stderr.as_str()), (0, ""));
     assert_eq!(yes.stdout.matches("\nyes: ").count(), 2, "{}", yes.stdout);
@@ -128,7 +127,7 @@ fn assertions_are_decided_by_the_exit_status() {
 
 #[test]
 fn a_full_device_is_an_answer_and_no_error() {
-    let path = recording("doc_holes.req.jsonl");
+    let path = recording("holes.req.jsonl");
     let answer = json(&run(&["replay", &path, "--capacity", "56MiB", "--json"]));
     assert_eq!((&answer["ooms"], &answer["first_oom"]["request"]), (&1.into(), &3.into()));
     let others = json(&run(&["replay", &path, "--capacity", "120M", "--others", "64M", "--json"]));
@@ -141,7 +140,7 @@ fn a_full_device_is_an_answer_and_no_error() {
 
 #[test]
 fn until_ends_after_a_request_or_a_trace_event() {
-    let path = recording("doc_holes.req.jsonl");
+    let path = recording("holes.req.jsonl");
     assert_eq!(json(&run(&["replay", &path, "--until", "3", "--json"]))["events"], 4);
     let whole = json(&run(&["replay", "examples/train.pickle", "--json"]))["events"].as_u64().unwrap();
     let part = json(&run(&["replay", "examples/train.pickle", "--until", "100", "--json"]))["events"].as_u64().unwrap();
@@ -175,7 +174,7 @@ fn what_is_wrong_is_told_with_its_place() {
     assert_fails(&run(&["replay", &path]), "MP0012", "line 2: unknown op 'fre' (did you mean 'free'?)");
     let (_folder, path) = workload(&[alloc(0, 1), free(7)]);
     assert_fails(&run(&["replay", &path]), "MP0019", "request 1: allocation 7 was never made");
-    let path = recording("doc_holes.req.jsonl");
+    let path = recording("holes.req.jsonl");
     assert_fails(&run(&["replay", &path, "--conf", "page_reuse:mabye"]), "MP0013", "--conf: ");
     assert_fails(&run(&["replay", &path, "--capacity", "80 bananas"]), "MP0001", "80 bananas");
     assert_fails(&run(&["replay", &path, "--capacity", "1M"]), "MP0020", "2MiB");
@@ -189,7 +188,7 @@ fn files_are_told_by_content() {
     let (_folder, path) = file("no-extension", &train);
     assert!(ok(&["replay", &path]).contains("a snapshot, GPU 0"));
     assert_fails(&run(&["replay", "README.md"]), "MP0011", "neither a snapshot nor a workload");
-    assert_fails(&run(&["replay", &recording("doc_holes__off.out.jsonl")]), "MP0011", "recording of an outcome");
+    assert_fails(&run(&["replay", &recording("holes__off.out.jsonl")]), "MP0011", "recording of an outcome");
     assert_fails(&run(&["replay", "nope"]), "MP0002", "nope");
     assert_fails(&run(&["replay", "crates"]), "MP0002", "folder");
     let (_folder, path) = file("x", b"");
@@ -282,7 +281,7 @@ fn a_program_in_order_has_no_hazards_and_without_the_option_nobody_looks() {
 
 #[test]
 fn hazards_of_what_uses_no_memory_are_a_note() {
-    let idle = run(&["replay", &recording("doc_holes.req.jsonl"), "--hazards"]);
+    let idle = run(&["replay", &recording("holes.req.jsonl"), "--hazards"]);
     assert_eq!(idle.status, 0);
     assert!(idle.stderr.contains("there are none"), "{}", idle.stderr);
     let snapshot = run(&["replay", "examples/oom.pickle", "--hazards"]);

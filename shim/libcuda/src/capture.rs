@@ -1,11 +1,12 @@
 //! Stream capture.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use millpond_cuda::sys::{
     CUgraph, CUgraphEdgeData, CUgraphNode, CUstream, CUstreamCaptureMode as Mode, CUstreamCaptureStatus as Status,
 };
-use millpond_driver::{Capture, CaptureMode, CaptureStatus, Code};
+use millpond_driver::{Capture, CaptureMode, CaptureStatus, Code, Stream};
 
 use crate::export::Answer;
 use crate::handles::stream;
@@ -13,8 +14,9 @@ use crate::machine::sim;
 use millpond_shim::Out;
 
 thread_local! {
-    /// The nodes of the last answer, which the program may read until its next question.
-    static TERMINALS: RefCell<Vec<CUgraphNode>> = const { RefCell::new(Vec::new()) };
+    /// The nodes of the last answer for each stream. A program may read them until the stream gets more work, also after
+    /// further questions: so they are replaced only by others.
+    static TERMINALS: RefCell<BTreeMap<Stream, Vec<CUgraphNode>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 exports! {
@@ -77,15 +79,20 @@ fn info(
     nodes: Out<*const CUgraphNode>,
     count: Out<usize>,
 ) -> Answer {
-    let info = sim()?.capture_info(stream(which)?)?;
+    let which = stream(which)?;
+    let info = sim()?.capture_info(which)?;
     status.set(to_program(info.status))?;
     if info.status == CaptureStatus::None {
         return Ok(());
     }
     id.offer(info.id);
     graph.offer(CUgraph(info.graph.map_or(0, |graph| graph.0 as usize)));
-    TERMINALS.with_borrow_mut(|terminals| {
-        *terminals = info.terminals.iter().map(|node| CUgraphNode(node.0 as usize)).collect();
+    TERMINALS.with_borrow_mut(|answers| {
+        let now: Vec<_> = info.terminals.iter().map(|node| CUgraphNode(node.0 as usize)).collect();
+        let terminals = answers.entry(which).or_default();
+        if *terminals != now {
+            *terminals = now;
+        }
         nodes.offer(terminals.as_ptr());
         count.offer(terminals.len());
     });
