@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/elastic"],
     &["crates/replay"],
     &["crates/doctor"],
-    &["crates/report"],
+    &["crates/report", "crates/viewer"],
     &["crates/cli"],
     &["shim/common"],
     &["shim/libcuda"],

@@ -4,11 +4,14 @@ mod completions;
 mod conf;
 mod device;
 mod explain;
+mod export;
 mod man;
 mod parity;
+mod past;
 mod replay;
 mod sim;
 mod stats;
+mod view;
 
 use crate::failure::Stop;
 use crate::shell::Shell;
@@ -31,6 +34,10 @@ pub enum Verb {
     Replay(replay::Args),
     /// Say what state a snapshot holds
     Stats(stats::Args),
+    /// Write one page for a browser that shows what happened
+    View(view::Args),
+    /// Write what happened as a file for another tool
+    Export(export::Args),
     /// Say what a settings string does, or what is wrong with it
     Conf(conf::Args),
     /// Compare every decision with recordings of PyTorch's own allocator
@@ -53,6 +60,8 @@ impl Verb {
         match self {
             Verb::Replay(args) => replay::run(&args, shell),
             Verb::Stats(args) => stats::run(&args, shell),
+            Verb::View(args) => view::run(&args, shell),
+            Verb::Export(args) => export::run(&args, shell),
             Verb::Conf(args) => conf::run(&args, shell),
             Verb::Parity(args) => parity::run(&args, shell),
             Verb::Sim(args) => sim::run(&args, shell),

@@ -12,9 +12,12 @@ pub use requests::{NewMemory, Recorded, Request, requests};
 pub use run::{Conditions, SnapshotRun, Trust, trust};
 pub use state::{Bases, InUse, State};
 
+use millpond::SegmentState;
 use millpond::config::{ConfigError, Settings};
-use millpond_driver::Bytes;
-use millpond_snapshot::{Action, Snapshot};
+use millpond::size::{SMALL_SEGMENT, SizeClass};
+use millpond_driver::{Bytes, Device};
+use millpond_snapshot::{Action, Snapshot, StackId};
+use rustc_hash::FxHashMap;
 
 /// One device of a snapshot, ready to be replayed.
 #[derive(Clone, Debug)]
@@ -100,6 +103,41 @@ impl<'s> Recording<'s> {
     /// others used; 80 GiB without an OOM.
     pub fn capacity(&self) -> Bytes {
         Bytes(self.first_oom.map_or(80 << 30, |oom| oom.reserved + oom.device_free))
+    }
+
+    /// The start state as segments with their blocks, and where the reservations of expandable segments begin; on device 0,
+    /// as every replay is. `settings` and `capacity` decide how far a reservation goes.
+    pub fn start_segments(&self, settings: &Settings, capacity: Bytes) -> (Vec<SegmentState>, Bases) {
+        let (reserve, _) = settings.reserve_for(None, capacity.0);
+        let bases = Bases::of(self.snapshot, self.device, reserve);
+        let segments = self.start.segments(Device(0), &bases, |class| {
+            let page = match class {
+                SizeClass::Small => SMALL_SEGMENT,
+                SizeClass::Large => settings.large_segment_size,
+            };
+            (reserve.div_ceil(page) * page, page)
+        });
+        (segments, bases)
+    }
+
+    /// The bytes of the block of every allocation, by the index of its entry; 0 of other entries. A trace names only what
+    /// was asked for.
+    pub fn block_sizes(&self) -> Vec<u64> {
+        let trace = self.snapshot.trace(self.device);
+        let mut sizes = vec![0; trace.len()];
+        State::last(self.snapshot, self.device, &self.settings).rewind_seeing(trace, |index, size| sizes[index] = size);
+        sizes
+    }
+
+    /// Where blocks that were in use when the trace began were allocated, by address: known of those that still are.
+    pub fn start_stacks(&self) -> FxHashMap<u64, StackId> {
+        let mine = self.snapshot.segments.iter().filter(|segment| segment.device == self.device as i32);
+        let blocks = mine.flat_map(|segment| &segment.blocks).filter(|block| block.state.is_active());
+        let mut stacks: FxHashMap<u64, StackId> = blocks.map(|block| (block.address, block.stack)).collect();
+        for entry in self.snapshot.trace(self.device).iter().filter(|entry| entry.action == Action::Alloc) {
+            stacks.remove(&entry.addr);
+        }
+        stacks
     }
 }
 

@@ -129,6 +129,11 @@ impl<'r> SnapshotRun<'r> {
         &self.machine
     }
 
+    /// The live blocks: recorded address and ours.
+    pub fn live(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.live.iter().map(|(&recorded, &ours)| (recorded, ours))
+    }
+
     fn caller(&self) -> Caller<'static> {
         Caller::on(Stream::default_of(Device(0)))
     }
@@ -150,17 +155,7 @@ impl<'r> SnapshotRun<'r> {
 
     /// The start state as recorded, segment by segment, at the recorded addresses.
     fn take_up_whole(&mut self, conditions: &Conditions) -> Result<(), Failure> {
-        let settings = &conditions.settings;
-        let (reserve, _) = settings.reserve_for(None, conditions.capacity.0);
-        let page = |class| match class {
-            millpond::size::SizeClass::Small => millpond::size::SMALL_SEGMENT,
-            millpond::size::SizeClass::Large => settings.large_segment_size,
-        };
-        let bases = Bases::of(self.recording.snapshot, self.recording.device, reserve);
-        let segments = self.recording.start.segments(Device(0), &bases, |class| {
-            let page = page(class);
-            (reserve.div_ceil(page) * page, page)
-        });
+        let (segments, bases) = self.recording.start_segments(&conditions.settings, conditions.capacity);
         for segment in &segments {
             self.machine.sim().place_next(segment.base);
             self.placed.insert(segment.base);

@@ -73,8 +73,20 @@ impl State {
     }
 
     /// Takes the whole trace back, newest entry first.
-    pub fn rewind(mut self, trace: &[TraceEntry]) -> Self {
-        trace.iter().rev().for_each(|entry| self.undo(entry));
+    pub fn rewind(self, trace: &[TraceEntry]) -> Self {
+        self.rewind_seeing(trace, |_, _| ())
+    }
+
+    /// As [`State::rewind`]; `seen` is told the index of every allocation and the bytes of its block, which a trace does not
+    /// say.
+    pub fn rewind_seeing(mut self, trace: &[TraceEntry], mut seen: impl FnMut(usize, u64)) -> Self {
+        for (index, entry) in trace.iter().enumerate().rev() {
+            if entry.action == Action::Alloc {
+                let block = self.active.get(&entry.addr).map(|block| block.size);
+                seen(index, block.unwrap_or_else(|| self.round(entry.size)));
+            }
+            self.undo(entry);
+        }
         self
     }
 

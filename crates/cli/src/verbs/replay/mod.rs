@@ -11,9 +11,9 @@ use millpond_replay::{Assertion, Decision};
 use millpond_report::count;
 use millpond_report::replay::{self as shown, Replayed};
 
-pub use args::Args;
-pub use args::check_capacity;
 use args::not_understood;
+pub use args::{Args, Events, check_capacity};
+pub use scenario::unknown as unknown_scenario;
 
 use super::Answer;
 use crate::codes::Code;

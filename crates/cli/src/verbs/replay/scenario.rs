@@ -47,7 +47,7 @@ fn list(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
 }
 
 /// Nobody knows all names by heart: the one that begins alike is probably meant.
-fn unknown(name: &str, message: String) -> Failure {
+pub fn unknown(name: &str, message: String) -> Failure {
     let alike = |scenario: &&Scenario| scenario.name.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
     let failure = Failure::new(Code::UnknownScenario, message);
     match SCENARIOS.iter().max_by_key(alike).filter(|scenario| alike(scenario) >= 2) {
