@@ -11,6 +11,7 @@ mod content;
 mod failure;
 mod files;
 mod log;
+mod opened;
 mod progress;
 mod shell;
 mod verbs;

@@ -32,6 +32,7 @@ pub mod device;
 pub mod parity;
 pub mod replay;
 pub mod stats;
+pub mod sweep;
 
 pub use document::{Document, SCHEMA};
 pub use paint::Paint;

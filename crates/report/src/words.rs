@@ -54,6 +54,15 @@ pub fn paragraph(text: &str, indent: usize) -> String {
     paragraph
 }
 
+/// A time in microseconds.
+pub(crate) fn duration(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.2} s", us as f64 / 1e6),
+    }
+}
+
 /// Characters that make a terminal show a text in another order than it is written.
 fn is_bidirectional(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

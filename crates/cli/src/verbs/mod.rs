@@ -11,6 +11,7 @@ mod past;
 mod replay;
 mod sim;
 mod stats;
+mod sweep;
 mod view;
 
 use crate::failure::Stop;
@@ -32,6 +33,8 @@ pub enum Answer {
 pub enum Verb {
     /// Replay a workload, a snapshot or a scenario on a simulated device
     Replay(replay::Args),
+    /// Replay the same requests under many settings, and find the smallest device that survives
+    Sweep(sweep::Args),
     /// Say what state a snapshot holds
     Stats(stats::Args),
     /// Write one page for a browser that shows what happened
@@ -59,6 +62,7 @@ impl Verb {
     pub fn run(self, shell: &mut Shell) -> Result<Answer, Stop> {
         match self {
             Verb::Replay(args) => replay::run(&args, shell),
+            Verb::Sweep(args) => sweep::run(&args, shell),
             Verb::Stats(args) => stats::run(&args, shell),
             Verb::View(args) => view::run(&args, shell),
             Verb::Export(args) => export::run(&args, shell),

@@ -109,7 +109,7 @@ fn close(ledger: &mut Ledger, program: &impl Program, device: Device) {
     ledger.retries = stats.num_alloc_retries;
     let own = program.own_calls();
     ledger.driver_calls = calls(machine.sim(), own);
-    ledger.driver_time_us = time_us(machine.sim(), own);
+    ledger.driver_time_us = driver_time_us(program);
     ledger.segments = allocator.segments().iter().map(SegmentHolding::of).collect();
     ledger.expandable = ExpandableHolding::all(allocator);
 }
@@ -128,8 +128,10 @@ fn calls(sim: &Sim, own: OwnCalls) -> BTreeMap<&'static str, u64> {
     COUNTED.map(|(name, kind)| (name, sim.count(kind).saturating_sub(made_by_program(kind, own)))).into()
 }
 
-/// What the allocator's calls cost: of kinds that the program calls too, its part.
-fn time_us(sim: &Sim, own: OwnCalls) -> u64 {
+/// What the allocator's driver calls have cost so far, in microseconds by the cost table: of kinds that the program calls
+/// too, its part.
+pub fn driver_time_us(program: &impl Program) -> u64 {
+    let (sim, own) = (program.machine().sim(), program.own_calls());
     let kinds = COUNTED.map(|(_, kind)| kind).into_iter().chain([CallKind::EventSynchronize, CallKind::MemInfo]);
     let times: BTreeMap<&str, u64> = sim.call_times_us().into_iter().collect();
     let time = kinds.map(|kind| {

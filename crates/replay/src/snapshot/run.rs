@@ -53,7 +53,8 @@ pub fn trust(recording: &Recording<'_>) -> Result<Trust, Failure> {
         run.to_the_end(|_, _| ());
         Ok(Trust { decisions: run.decisions, reproduced: run.reproduced, tie_order })
     };
-    let (registration, address) = (of(TieOrder::Registration)?, of(TieOrder::Address)?);
+    let (registration, address) = rayon::join(|| of(TieOrder::Registration), || of(TieOrder::Address));
+    let (registration, address) = (registration?, address?);
     Ok(if address.reproduced > registration.reproduced { address } else { registration })
 }
 

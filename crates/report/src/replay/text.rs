@@ -9,7 +9,7 @@ use millpond_replay::{Decision, Ledger, Picture};
 
 use super::{EventMode, Kind, Replayed, Trust, hazards, picture};
 use crate::grid::Grid;
-use crate::words::paragraph;
+use crate::words::{duration, paragraph};
 use crate::{Paint, count, plain};
 
 /// What was replayed and under what, the figures, the first error, and the segments at the peak.
@@ -120,14 +120,6 @@ fn calls(ledger: &Ledger, paint: Paint) -> String {
     let made = if made.is_empty() { "none".into() } else { made.join(", ") };
     let title = format!("driver calls, {} as modelled", duration(ledger.driver_time_us));
     format!("{}\n{}", paint.strong(&title), paragraph(&made, 2))
-}
-
-fn duration(us: u64) -> String {
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
-        _ => format!("{:.2} s", us as f64 / 1e6),
-    }
 }
 
 #[cfg(test)]

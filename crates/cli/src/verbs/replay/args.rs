@@ -48,7 +48,7 @@ pub struct Args {
     pub others: Option<Bytes>,
 
     /// Which device of a snapshot [default: the first]
-    #[arg(long, value_name = "INDEX")]
+    #[arg(long, visible_alias = "device-index", value_name = "INDEX")]
     pub device: Option<usize>,
 
     /// Check every use of memory by the work of a workload; exit status 1 if two uses are not in order

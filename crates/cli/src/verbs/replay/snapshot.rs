@@ -1,27 +1,26 @@
 //! A snapshot: the requests of its trace, from the state in which the trace began.
 
-use std::io::Read;
 use std::path::Path;
 
 use millpond::TieOrder;
 use millpond_driver::Device;
-use millpond_replay::snapshot::{Conditions, Recording, SnapshotRun, devices, trust};
+use millpond_replay::snapshot::{Conditions, Recording, SnapshotRun, trust};
 use millpond_replay::{Account, Machine, Outcome, OwnCalls, Program, RunError, account};
 use millpond_report::replay::{EventMode, Kind, Replayed, Trust};
-use millpond_snapshot::{LoadOptions, Snapshot};
 
 use super::args::check_capacity;
 use super::{Answer, Args, tell};
 use crate::codes::Code;
 use crate::content::Whole;
 use crate::failure::{Failure, Stop};
+use crate::opened;
 use crate::progress::Progress;
 use crate::shell::Shell;
 
 /// Replays one device of a snapshot.
 pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop> {
-    let snapshot = read(args, path, whole)?;
-    let recording = recording(args, path, &snapshot, shell)?;
+    let snapshot = opened::snapshot(path, whole, args.allow_expansion)?;
+    let recording = opened::recording(path, &snapshot, args.device, shell)?;
     if args.events.is_some() {
         shell.note("--events is about workloads; a snapshot's trace says when blocks were free again");
     }
@@ -56,33 +55,6 @@ pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<
         hazards: None,
     };
     tell(args, &replayed, &at_peak, shell)
-}
-
-fn read(args: &Args, path: &Path, mut whole: Whole) -> Result<Snapshot, Failure> {
-    let mut bytes = Vec::new();
-    whole.read_to_end(&mut bytes).map_err(|error| Failure::unreadable(path, &error))?;
-    let options = LoadOptions::default().allow_expansion(args.allow_expansion);
-    options.read(&bytes).map_err(|error| Failure::snapshot(path, &error))
-}
-
-/// The device asked for, or the first.
-fn recording<'s>(
-    args: &Args,
-    path: &Path,
-    snapshot: &'s Snapshot,
-    shell: &mut Shell,
-) -> Result<Recording<'s>, Failure> {
-    let known = devices(snapshot);
-    let Some(&first) = known.first() else {
-        let message = "the snapshot holds no segments and no trace, so there is nothing to replay";
-        return Err(Failure::at(Code::CannotReplay, path, message));
-    };
-    if known.len() > 1 && args.device.is_none() {
-        let all: Vec<String> = known.iter().map(usize::to_string).collect();
-        shell.note(&format!("the snapshot has devices {}; this is {first}, --device chooses another", all.join(", ")));
-    }
-    let device = args.device.unwrap_or(first);
-    Recording::new(snapshot, device).map_err(|error| Failure::at(Code::CannotReplay, path, error))
 }
 
 /// The recorded conditions, with what is asked for over them. Whole, with recorded placement, only under the recorded settings.

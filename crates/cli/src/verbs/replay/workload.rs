@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use millpond_driver::Bytes;
-use millpond_replay::workload::ReadOptions;
-use millpond_replay::{Op, Workload};
+use millpond_replay::Op;
 use millpond_report::replay::Kind;
 
 use super::args::Events;
 use super::requests::{Source, replay};
 use super::{Answer, Args};
 use crate::content::Whole;
-use crate::failure::{Failure, Stop};
+use crate::failure::Stop;
+use crate::opened;
 use crate::shell::Shell;
 
 /// A device of this memory, unless something else is said.
@@ -19,11 +19,7 @@ const CAPACITY: Bytes = Bytes(80 << 30);
 
 /// Replays the requests of a file.
 pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop> {
-    let options = match args.allow_expansion {
-        true => ReadOptions { unpack_factor: None },
-        false => ReadOptions::default(),
-    };
-    let workload = Workload::read(whole, options).map_err(|error| Failure::workload(path, &error))?;
+    let workload = opened::workload(path, whole, args.allow_expansion)?;
     let says = |op: &Op| matches!(op, Op::Advance { .. } | Op::Complete { .. });
     if args.events.is_none() && workload.ops.iter().any(says) {
         shell.note(
