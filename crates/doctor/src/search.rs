@@ -48,7 +48,8 @@ pub fn smallest(patient: &Patient<'_>, settings: &Settings, step: Bytes) -> Resu
     let others = patient.others.0;
     let mut tried = Tried { patient, settings, failed: Vec::new() };
     // `low` is too small or was not tried, `high` survives; all that is tried is a multiple of the step.
-    let mut low = free.peak_allocated + others;
+    let bottom = free.peak_allocated + others;
+    let mut low = bottom;
     let mut high = (free.peak_reserved + others).next_multiple_of(step).max(step);
     while !tried.survives(high)? {
         let grown = (high / 10 * 11).next_multiple_of(step).max(high + step);
@@ -59,12 +60,14 @@ pub fn smallest(patient: &Patient<'_>, settings: &Settings, step: Bytes) -> Resu
         let middle = low.midpoint(high).next_multiple_of(step).min(high - step);
         if tried.survives(middle)? { high = middle } else { low = middle }
     }
+    // What is live at the peak may fill whole steps and need no more; the bisection has not tried that.
+    if low == bottom && bottom.is_multiple_of(step) && bottom < high && tried.survives(bottom)? {
+        high = bottom;
+    }
     let fails_above = tried.failed.iter().copied().filter(|&failed| failed > high).max();
     let mut also_survives = None;
     for below in 2..=BELOW {
-        let Some(capacity) =
-            high.checked_sub(below * step).filter(|&capacity| capacity >= free.peak_allocated + others)
-        else {
+        let Some(capacity) = high.checked_sub(below * step).filter(|&capacity| capacity >= bottom) else {
             break;
         };
         if tried.survives(capacity)? {

@@ -17,7 +17,7 @@ impl Skyline {
 
     /// The highest of `[from, to)`.
     pub fn highest(&self, from: usize, to: usize) -> u64 {
-        self.highest_below(1, 0, self.leaves, from, to)
+        if from >= to { 0 } else { self.highest_below(1, 0, self.leaves, from, to) }
     }
 
     fn highest_below(&self, node: usize, start: usize, end: usize, from: usize, to: usize) -> u64 {
@@ -37,7 +37,9 @@ impl Skyline {
 
     /// Sets all of `[from, to)`, none of which is higher, to `height`.
     pub fn raise(&mut self, from: usize, to: usize, height: u64) {
-        self.raise_below(1, 0, self.leaves, from, to, height);
+        if from < to {
+            self.raise_below(1, 0, self.leaves, from, to, height);
+        }
     }
 
     fn raise_below(&mut self, node: usize, start: usize, end: usize, from: usize, to: usize, height: u64) {
