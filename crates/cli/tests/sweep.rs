@@ -2,11 +2,15 @@
 
 mod common;
 
-use common::{assert_fails, file, json, ok, recording, run};
+use common::{assert_fails, file, json, ok, run};
 
 #[test]
 fn c03_the_order_of_sizes_decides_and_the_smallest_device_tells() {
-    let path = recording("doc_16_then_32.req.jsonl");
+    let alloc = |id: u64, mib: u64| format!("{{\"op\":\"alloc\",\"id\":{id},\"size\":{},\"stream\":0}}\n", mib << 20);
+    let mut script: String = (0..8).map(|id| alloc(id, 16)).collect();
+    script.extend((0..8).map(|id| format!("{{\"op\":\"free\",\"id\":{id}}}\n")));
+    script.extend((8..12).map(|id| alloc(id, 32)));
+    let (_folder, path) = file("small_then_large.req.jsonl", script.as_bytes());
     let answer = run(&["sweep", &path, "--conf", "", "--conf", "expandable_segments:True", "--json", "--min-capacity"]);
     let value = json(&answer);
     assert_eq!(answer.status, 0);
