@@ -29,8 +29,7 @@ impl Core {
         };
         let mut pool = self.pools[index as usize].lock();
         let fit = pool.fit(size, rounded);
-        let Some(live) = pool.hit(fit) else { return Hit::Miss { searched: true } };
-        let addr = pool.blocks[live].addr;
+        let Some((_, addr)) = pool.hit(fit) else { return Hit::Miss { searched: true } };
         if pool.counters.unsettled {
             drop(pool);
             self.hold().settle(index);
@@ -50,8 +49,7 @@ impl Core {
         let Some(index) = self.routes.get(stream.raw, SizeClass::of(rounded)) else { return Err((stack, false)) };
         let mut pool = self.pools[index as usize].lock();
         let fit = pool.fit(size, rounded);
-        let Some(live) = pool.hit(fit) else { return Err((stack, true)) };
-        let addr = pool.blocks[live].addr;
+        let Some((live, addr)) = pool.hit(fit) else { return Err((stack, true)) };
         self.emit(Happened::new(Action::Alloc, addr, size, pool.key).with(stack.clone()), Some(caller));
         if let Some(stack) = stack {
             pool.stacks.insert(live, stack);
@@ -70,9 +68,11 @@ impl Core {
     pub fn plain_free(&self, addr: u64, caller: &Caller<'_>) -> Option<Result<()>> {
         let place = self.index.find(addr)?;
         let mut pool = self.pools[place.pool as usize].lock();
-        let block = pool.take_live(place.segment, addr)?;
+        if pool.put_off(addr) {
+            return Some(Ok(()));
+        }
+        let block = pool.live_at(place.segment, addr)?;
         if pool.blocks[block].used {
-            pool.keep_live(block);
             drop(pool);
             return self.free_used(addr, None, caller);
         }
@@ -89,9 +89,8 @@ impl Core {
         let stack = self.stack(caller, Level::All);
         let place = self.index.find(addr)?;
         let mut pool = self.pools[place.pool as usize].lock();
-        let block = pool.take_live(place.segment, addr)?;
+        let block = pool.live_at(place.segment, addr)?;
         if pool.blocks[block].used {
-            pool.keep_live(block);
             drop(pool);
             return self.free_used(addr, stack, caller);
         }
@@ -100,7 +99,9 @@ impl Core {
         let happened = Happened::new(Action::FreeRequested, addr, requested, pool.key);
         self.emit(happened.with(stack.or_else(|| made_by.clone())), Some(caller));
         self.emit(Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(made_by), Some(caller));
-        pool.give_back(block);
+        if !pool.put_off(addr) {
+            pool.give_back(block);
+        }
         let unsettled = pool.counters.unsettled;
         drop(pool);
         if unsettled {

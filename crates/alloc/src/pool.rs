@@ -64,7 +64,7 @@ pub(crate) struct Pool {
     /// Stacks of live blocks, while they are recorded.
     pub stacks: FxHashMap<BlockId, Stack>,
     pub counters: Counters,
-    /// The last hand-out, and a merge that was put off.
+    /// The last hand-out, and a free that was put off.
     pub recent: Recent,
     /// The collection clock, one for all streams of the memory pool and size class (R1.21).
     pub clock: Arc<AtomicU64>,
@@ -124,29 +124,16 @@ impl Pool {
     /// The live block that starts at `addr`, in the segment that the address index names.
     pub fn live_at(&self, segment: u32, addr: u64) -> Option<BlockId> {
         let segment = self.segments.get(segment as usize)?.as_ref()?;
-        segment.live.get(addr.checked_sub(segment.base)?)
+        segment.live.get(addr.checked_sub(segment.base)?).filter(|&block| !self.recent.has_returned(block))
     }
 
-    /// Takes that block out of the live ones: its owner gives it back.
+    /// Takes a block out of the live ones: its owner gives it back.
     #[inline]
-    pub fn take_live(&mut self, segment: u32, addr: u64) -> Option<BlockId> {
-        let segment = self.segments.get_mut(segment as usize)?.as_mut()?;
-        segment.live.take(addr.checked_sub(segment.base)?)
-    }
-
-    /// The same for a block that is known.
     pub fn forget_live(&mut self, id: BlockId) {
         let block = &self.blocks[id];
         let (addr, segment) = (block.addr, block.segment);
-        self.take_live(segment, addr);
-    }
-
-    /// Puts a block that was taken out back.
-    pub fn keep_live(&mut self, id: BlockId) {
-        let block = &self.blocks[id];
-        let (addr, segment) = (block.addr, block.segment);
         let segment = self.segment_at_mut(segment);
-        segment.live.insert(addr - segment.base, id);
+        segment.live.take(addr - segment.base);
     }
 
     /// The live blocks, in no particular order.
@@ -256,32 +243,28 @@ impl Pool {
         self.hand_out_as(id, fit.rounded, fit.requested, split).0
     }
 
-    /// A hit: the best fit, handed out, unless there is none.
+    /// A hit: the best fit, handed out, unless there is none. Returns the block and its address.
     #[inline]
-    pub fn hit(&mut self, fit: Fit) -> Option<BlockId> {
-        if let Some(block) = self.take_recent(fit) {
-            return Some(block);
+    pub fn hit(&mut self, fit: Fit) -> Option<(BlockId, u64)> {
+        if let Some(found) = self.take_recent(fit) {
+            return Some(found);
         }
         self.catch_up();
         let block = self.tick_and_find(fit)?;
         self.remove_free(block);
         let split = self.splits(&self.blocks[block], fit);
         let (live, change) = self.hand_out_as(block, fit.rounded, fit.requested, split);
-        self.remember(live, fit.rounded, change);
-        Some(live)
+        self.remember(live, fit, change);
+        Some((live, self.blocks[live].addr))
     }
 
     /// A live block that waits for nothing comes back (R3.3, R3.9–R3.12).
-    #[inline]
     pub fn give_back(&mut self, id: BlockId) {
-        // While the block is live, so that a merge that was put off does not take it for a listed neighbour.
-        if !self.recent.is(id) {
-            self.catch_up();
-        }
+        // While the block is live, so that a free that was put off does not take it for a listed neighbour.
+        self.catch_up();
+        self.forget_live(id);
         self.retire(id);
-        if !self.put_off(id) {
-            self.complete_free(id);
-        }
+        self.complete_free(id);
     }
 
     /// Hands out the first `size` bytes of a block (`split`), or all of it. Returns the live block, and how the inactive-split

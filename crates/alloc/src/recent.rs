@@ -1,88 +1,137 @@
 //! A block that was handed out and came straight back.
 //!
-//! Most programs free what they allocated last and then ask for as much again. Merging the block with its neighbours only to
-//! cut it off again would lead to the very state before: so the merge is put off by one step. Until it is caught up with, the
-//! pool is as it was when the block was handed out, but for the block being idle; any other look at the pool, or change of
-//! it, catches up first ([`Pool::catch_up`]; [`Core::hold`](crate::device::Core::hold) does it for all pools). Decisions, statistics and events are those of an immediate merge.
+//! Most programs free what they allocated last and then ask for as much again. Carrying that free out, with its merge, only to
+//! cut the same block off again would lead to the very state before: so the free is put off by one step, and the cycle leaves
+//! nothing behind but a count. Until it is caught up with, the pool is as it was when the block was handed out; any other look
+//! at the pool, or change of it, catches up first ([`Pool::catch_up`]; [`Core::hold`](crate::device::Core::hold) does it for
+//! all pools). Decisions, statistics and events are those of frees carried out at once. Peaks are, too: each cycle ends on
+//! figures that were settled when the block was handed out first.
 
 use crate::block::{BlockId, NONE};
 use crate::pool::{Fit, Pool};
 use crate::stats::Metric;
 
-/// The last hand-out of a pool in which nothing has happened since.
+/// The last hand-out of a pool in which nothing else has happened since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recent {
     /// The block; `NONE` when something else happened since.
     block: BlockId,
-    /// It was given back: idle, but neither listed nor merged.
+    /// It was given back, and nothing was done about it: the pool still has it as a live block.
     returned: bool,
-    /// The rounded size for which it was chosen.
+    /// Its address; 0 without a block.
+    addr: u64,
+    /// What was asked for, and the rounded size for which it was chosen.
+    requested: u64,
     rounded: u64,
-    /// How the hand-out changed the inactive-split count and bytes; giving back undoes it.
+    /// How the hand-out changed the inactive-split count and bytes.
     split: (i64, i64),
+    /// How often it came back and was handed out again without an entry in the books.
+    cycles: u64,
 }
 
 impl Default for Recent {
     fn default() -> Self {
-        Recent { block: NONE, returned: false, rounded: 0, split: (0, 0) }
+        Recent { block: NONE, returned: false, addr: 0, requested: 0, rounded: 0, split: (0, 0), cycles: 0 }
     }
 }
 
 impl Recent {
-    /// Whether it is this block.
+    /// Whether it is this block, and it came back: then it is live no more, whatever the pool says.
     #[inline]
-    pub fn is(&self, id: BlockId) -> bool {
-        self.block == id
+    pub fn has_returned(&self, id: BlockId) -> bool {
+        self.returned && self.block == id
     }
 }
 
 impl Pool {
-    /// Remembers a hand-out, made from a state without a put-off merge. A pool whose collection clock ticks has none: there
-    /// every search counts.
+    /// Remembers a hand-out, made from a state without a free that was put off. A pool whose collection clock ticks has none:
+    /// there every search counts.
     #[inline]
-    pub fn remember(&mut self, block: BlockId, rounded: u64, split: (i64, i64)) {
-        let block = if self.policy.clock_ticks { NONE } else { block };
-        self.recent = Recent { block, returned: false, rounded, split };
+    pub fn remember(&mut self, block: BlockId, fit: Fit, split: (i64, i64)) {
+        if self.policy.clock_ticks {
+            return;
+        }
+        let addr = self.blocks[block].addr;
+        let Fit { requested, rounded, .. } = fit;
+        self.recent = Recent { block, returned: false, addr, requested, rounded, split, cycles: 0 };
     }
 
-    /// The block that a request of `rounded` bytes gets, if it is the one that just came back.
+    /// The block and address that a request gets, if it is the block that just came back.
     #[inline]
-    pub fn take_recent(&mut self, fit: Fit) -> Option<BlockId> {
-        let Recent { block, returned, rounded, split } = self.recent;
-        if !returned || rounded != fit.rounded {
+    pub fn take_recent(&mut self, fit: Fit) -> Option<(BlockId, u64)> {
+        if !self.recent.returned || self.recent.rounded != fit.rounded {
             return None;
         }
         self.recent.returned = false;
-        self.count_split(split);
-        self.make_live(block, fit.requested);
-        Some(block)
+        self.recent.cycles += 1;
+        if self.recent.requested != fit.requested {
+            self.change_request(fit.requested);
+        }
+        Some((self.recent.block, self.recent.addr))
     }
 
-    /// Puts the merge of a retired block off, if it is the last one handed out.
+    /// The block was handed out for as many rounded bytes as before, but other ones were asked for.
+    #[cold]
+    fn change_request(&mut self, requested: u64) {
+        self.count_cycles();
+        self.counters.replace(Metric::RequestedBytes, self.recent.requested, requested);
+        self.recent.requested = requested;
+        self.blocks[self.recent.block].requested = requested;
+    }
+
+    /// Puts the free of the last block handed out off, if that is the one at `addr`. Nothing waits for such a block: streams
+    /// are recorded with the device standing still, which catches up.
     #[inline]
-    pub fn put_off(&mut self, id: BlockId) -> bool {
-        if !self.recent.is(id) {
+    pub fn put_off(&mut self, addr: u64) -> bool {
+        if self.recent.addr != addr || self.recent.returned {
             return false;
         }
         self.recent.returned = true;
-        let (count, bytes) = self.recent.split;
-        self.count_split((-count, -bytes));
-        self.count_inactive(id);
+        if !self.stacks.is_empty() {
+            self.stacks.remove(&self.recent.block);
+        }
         true
     }
 
-    /// Makes up for a merge that was put off, and forgets the last hand-out: something else is about to happen.
+    /// Carries out a free that was put off, and forgets the last hand-out: something else is about to happen.
     #[inline]
     pub fn catch_up(&mut self) {
-        let Recent { block, returned, .. } = std::mem::take(&mut self.recent);
-        if returned {
-            self.merge(block);
+        if self.recent.block != NONE {
+            self.catch_up_now();
         }
     }
 
-    #[inline]
-    fn count_split(&mut self, (count, bytes): (i64, i64)) {
-        self.counters.change(Metric::InactiveSplit, count);
-        self.counters.change(Metric::InactiveSplitBytes, bytes);
+    fn catch_up_now(&mut self) {
+        self.count_cycles();
+        let Recent { block, returned, .. } = std::mem::take(&mut self.recent);
+        if returned {
+            self.forget_live(block);
+            self.retire(block);
+            self.complete_free(block);
+        }
+    }
+
+    /// Enters the cycles into the books: each was a free and an allocation of the same block.
+    fn count_cycles(&mut self) {
+        let Recent { block, requested, split, .. } = self.recent;
+        let cycles = std::mem::take(&mut self.recent.cycles);
+        if cycles == 0 {
+            return;
+        }
+        let size = self.blocks[block].size;
+        let oversize = u64::from(size >= self.policy.max_split_size);
+        for (metric, by) in [
+            (Metric::Allocation, 1),
+            (Metric::AllocatedBytes, size),
+            (Metric::RequestedBytes, requested),
+            (Metric::Active, 1),
+            (Metric::ActiveBytes, size),
+            (Metric::OversizeAllocations, oversize),
+            // One of the two raised them, the other lowered them.
+            (Metric::InactiveSplit, split.0.unsigned_abs()),
+            (Metric::InactiveSplitBytes, split.1.unsigned_abs()),
+        ] {
+            self.counters.cycle(metric, cycles * by);
+        }
     }
 }

@@ -111,6 +111,19 @@ impl Counters {
         }
     }
 
+    /// A rise and a fall that leave the figure where it was, below its lease.
+    pub fn cycle(&mut self, metric: Metric, by: u64) {
+        self.grown[metric as usize] += by;
+    }
+
+    /// A rise by `new` in place of an earlier one by `old`.
+    pub fn replace(&mut self, metric: Metric, old: u64, new: u64) {
+        let m = metric as usize;
+        self.current[m] += new as i64 - old as i64;
+        self.grown[m] = self.grown[m].wrapping_add(new).wrapping_sub(old);
+        self.unsettled |= self.current[m] > self.lease[m];
+    }
+
     pub fn current(&self, metric: Metric) -> i64 {
         self.current[metric as usize]
     }

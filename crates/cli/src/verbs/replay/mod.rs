@@ -13,10 +13,7 @@ use millpond_report::replay::{self as shown, Replayed};
 
 use args::not_understood;
 pub use args::{Args, Events, check_capacity};
-<<<<<<< HEAD
 pub use scenario::unknown as unknown_scenario;
-=======
->>>>>>> 564b8ff (cli: sweep, the same requests under many settings and the smallest device that survives)
 
 use super::Answer;
 use crate::codes::Code;
