@@ -12,6 +12,7 @@ use crate::device::{Core, FreeMemoryCallback, Happened, gates, limit_of};
 use crate::error::{Error, Result};
 use crate::event::{Action, Event, Observer};
 use crate::hit::Hit;
+use crate::host::HostScopes;
 use crate::oom::OomObserver;
 use crate::private::{CustomAllocator, PoolId};
 use crate::routing::Filter;
@@ -489,16 +490,22 @@ impl Allocator {
         }
     }
 
-    /// Begins a capture on `stream` into `pool`, in PyTorch's order: the scope, the driver, the mark (R5.23).
-    pub(crate) fn begin_capture(&self, stream: Stream, pool: PoolId, mode: CaptureMode) -> Result<()> {
+    /// Begins a capture on `stream` into `pool`, in PyTorch's order: the scope, those of pinned memory, the driver, the mark
+    /// (R5.23).
+    pub(crate) fn begin_capture(&self, stream: Stream, pool: PoolId, mode: CaptureMode) -> Result<HostScopes> {
         let id = Arc::new(std::sync::OnceLock::new());
-        self.begin_allocate_to_pool(pool, Filter::Capture(Arc::clone(&id)))?;
-        let begun = self.core.driver.capture_begin(stream, mode).and_then(|()| self.core.driver.capture_info(stream));
-        match self.told(begun) {
-            Ok(info) => {
+        let filter = Filter::Capture(Arc::clone(&id));
+        self.begin_allocate_to_pool(pool, filter.clone())?;
+        let begun = HostScopes::open(self.world(), pool, &filter).and_then(|scopes| {
+            let driver = &self.core.driver;
+            let begun = driver.capture_begin(stream, mode).and_then(|()| driver.capture_info(stream));
+            Ok((self.told(begun)?, scopes))
+        });
+        match begun {
+            Ok((info, scopes)) => {
                 let _ = id.set(info.id);
                 self.mark_capture_begin();
-                Ok(())
+                Ok(scopes)
             }
             Err(error) => {
                 self.end_allocate_to_pool(pool)?;

@@ -9,6 +9,7 @@ use crate::allocator::Allocator;
 use crate::caller::{Caller, Thread};
 use crate::checkpoint::{Checkpoint, Restored};
 use crate::error::Result;
+use crate::host::{GraphPools, HostScopes};
 use crate::private::{CustomAllocator, PoolId};
 use crate::routing::Filter;
 
@@ -77,13 +78,14 @@ impl MemPool {
         Ok(Scope { pool: self, not_send: PhantomData })
     }
 
-    /// Captures the work of `stream`, with the pool's memory, while the guard lives (R5.23).
+    /// Captures the work of `stream`, with the pool's memory, while the guard lives (R5.23). Pinned memory for it comes from
+    /// the pool of the same id in every host cache of the world.
     ///
     /// # Errors
     /// The driver's, when the stream cannot capture; [`crate::Error::ScopeOpen`].
     pub fn capture(&self, stream: Stream, mode: CaptureMode) -> Result<Capture<'_>> {
-        self.allocator.begin_capture(stream, self.id, mode)?;
-        Ok(Capture { pool: self, stream, ended: false, not_send: PhantomData })
+        let host = self.allocator.begin_capture(stream, self.id, mode)?;
+        Ok(Capture { pool: self, stream, host: Some(host), not_send: PhantomData })
     }
 
     /// Saves the pool's state (R5.38).
@@ -137,7 +139,8 @@ impl Drop for Scope<'_> {
 pub struct Capture<'p> {
     pool: &'p MemPool,
     stream: Stream,
-    ended: bool,
+    /// Until it has ended.
+    host: Option<HostScopes>,
     not_send: NotSend,
 }
 
@@ -147,6 +150,8 @@ pub struct CapturedGraph {
     allocator: Allocator,
     pool: PoolId,
     graph: Graph,
+    /// Dropped with the graph: its pinned memory is free then.
+    _host: GraphPools,
 }
 
 impl Capture<'_> {
@@ -161,19 +166,20 @@ impl Capture<'_> {
     /// The driver's, when the capture was invalidated or streams have not joined. The pool is released all the same.
     pub fn end(mut self) -> Result<CapturedGraph> {
         let MemPool { allocator, id } = self.pool;
-        let graph = self.finish()?;
-        Ok(CapturedGraph { allocator: allocator.clone(), pool: *id, graph })
+        let (graph, host) = self.finish()?;
+        Ok(CapturedGraph { allocator: allocator.clone(), pool: *id, graph, _host: host })
     }
 
-    /// The driver, the mark, the scope, in PyTorch's order, whatever fails; the reference goes too when there is no graph.
-    fn finish(&mut self) -> Result<Graph> {
-        self.ended = true;
+    /// The driver, the mark, the scopes, in PyTorch's order, whatever fails; the references go too when there is no graph.
+    fn finish(&mut self) -> Result<(Graph, GraphPools)> {
+        let host = self.host.take().expect("a capture ends once");
         let MemPool { allocator, id } = self.pool;
         let graph = allocator.told(allocator.driver().capture_end(self.stream));
         allocator.mark_capture_end();
         let scope = allocator.end_allocate_to_pool(*id);
+        let host = host.close();
         match (graph, scope) {
-            (Ok(graph), Ok(())) => Ok(graph),
+            (Ok(graph), Ok(())) => Ok((graph, host)),
             (graph, scope) => {
                 allocator.release_pool(*id)?;
                 graph?;
@@ -186,11 +192,11 @@ impl Capture<'_> {
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        if self.ended {
+        if self.host.is_none() {
             return;
         }
         let allocator = &self.pool.allocator;
-        let outcome = self.finish().and_then(|graph| {
+        let outcome = self.finish().and_then(|(graph, _host)| {
             allocator.release_pool(self.pool.id)?;
             allocator.told(allocator.driver().graph_destroy(graph))
         });

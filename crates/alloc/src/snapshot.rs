@@ -21,7 +21,8 @@ use crate::view::{BlockState, BlockUse, SegmentState};
 
 impl Allocator {
     /// The state of all pools, or of one memory pool, and with `traces` the history (R9.1–R9.10). One cut through all
-    /// pools; the snapshot itself is built after the locks are gone.
+    /// pools; the snapshot itself is built after the locks are gone. Pinned memory of the world's host caches is in it too,
+    /// of those that keep a history (R9.16).
     pub fn snapshot(&self, only: Option<PoolId>, traces: bool) -> Snapshot {
         let core = &self.core;
         let (segments, settings, history) = {
@@ -50,6 +51,7 @@ impl Allocator {
         let entries = history.into_iter().map(|event| entry(event, &mut snapshot, &mut stacks)).collect();
         snapshot.device_traces = vec![Vec::new(); core.device.0 as usize];
         snapshot.device_traces.push(entries);
+        core.world.host_caches().iter().for_each(|cache| cache.write_into(&mut snapshot, traces));
         snapshot
     }
 }
@@ -64,10 +66,10 @@ fn mapped_ranges(segment: &SegmentState, heads_only: bool) -> impl Iterator<Item
 
 /// Stacks that were interned already, by identity: one look per stack, not per block.
 #[derive(Default)]
-struct Interned(FxHashMap<usize, (Stack, StackId)>);
+pub(crate) struct Interned(FxHashMap<usize, (Stack, StackId)>);
 
 impl Interned {
-    fn id(&mut self, stack: &Option<Stack>, snapshot: &mut Snapshot) -> StackId {
+    pub fn id(&mut self, stack: &Option<Stack>, snapshot: &mut Snapshot) -> StackId {
         let Some(stack) = stack else { return StackId::default() };
         let key = Arc::as_ptr(stack).cast::<()>() as usize;
         // Keeping the stack keeps its address from being used again.
@@ -117,7 +119,7 @@ fn build(
     }
 }
 
-fn entry(event: Event, snapshot: &mut Snapshot, stacks: &mut Interned) -> TraceEntry {
+pub(crate) fn entry(event: Event, snapshot: &mut Snapshot, stacks: &mut Interned) -> TraceEntry {
     let notes = Notes {
         compile_context: Some(event.compile_context.unwrap_or_else(|| "N/A".into())),
         user_metadata: Some(event.metadata.unwrap_or_else(|| "".into())),

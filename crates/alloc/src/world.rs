@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::config::{ConfigError, Dialect, Settings, Warning};
 use crate::device::Core;
+use crate::host::{HostCache, HostCore};
 use crate::private::PoolId;
 
 /// How ties between free blocks of equal size are decided.
@@ -32,6 +33,7 @@ pub struct World {
     expandable_count: AtomicU64,
     expandable_bytes: AtomicU64,
     devices: Mutex<Vec<Weak<Core>>>,
+    host_caches: Mutex<Vec<Weak<HostCore>>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,6 +52,7 @@ impl Default for World {
             expandable_count: AtomicU64::new(0),
             expandable_bytes: AtomicU64::new(0),
             devices: Mutex::default(),
+            host_caches: Mutex::default(),
         }
     }
 }
@@ -143,5 +146,16 @@ impl World {
         let mut devices = locked(&self.devices);
         devices.retain(|device| device.strong_count() > 0);
         devices.push(Arc::downgrade(device));
+    }
+
+    /// The caches of pinned memory that act on this world's settings, in the order in which they were made.
+    pub(crate) fn host_caches(&self) -> Vec<HostCache> {
+        locked(&self.host_caches).iter().filter_map(Weak::upgrade).map(HostCache::of).collect()
+    }
+
+    pub(crate) fn join_host(&self, cache: &Arc<HostCore>) {
+        let mut caches = locked(&self.host_caches);
+        caches.retain(|cache| cache.strong_count() > 0);
+        caches.push(Arc::downgrade(cache));
     }
 }

@@ -491,8 +491,11 @@ fn r9_16_r9_17_host_segments_and_traces_in_the_snapshot() {
     assert_eq!(actions, expected);
     assert!(snapshot.host_traces[0].stack.is_some() && snapshot.host_traces[2].stack.is_none());
 
-    bench.cache.write_into(&mut snapshot, false);
-    assert!(snapshot.host_traces.is_empty(), "without traces");
+    let mut without = Snapshot::default();
+    bench.cache.write_into(&mut without, false);
+    assert_eq!((without.host_segments.len(), without.host_traces.len()), (4, 0), "without traces");
+    bench.cache.write_into(&mut without, true);
+    assert_eq!((without.host_segments.len(), without.host_traces.len()), (8, 7), "added to what is there");
     bench.cache.empty_cache().unwrap();
     let history = bench.cache.take_history();
     assert_eq!(history.last().map(|event| event.action), Some(Action::SegmentFree));

@@ -28,6 +28,7 @@ mod bins;
 mod block;
 mod buffer;
 mod events;
+mod graphs;
 mod pool;
 mod reserve;
 mod scopes;
@@ -42,6 +43,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millpond_driver::{Driver, HostFlags, Stream};
 
 pub use buffer::{PinnedBuffer, PinnedUse};
+pub(crate) use graphs::{GraphPools, HostScopes};
 pub use stats::{HostStats, TimeStat};
 
 use bins::Classes;
@@ -84,7 +86,7 @@ impl HostCache {
     /// A cache that acts on the settings of `world`. Its size classes (`pinned_size_classes`) are those of now.
     pub fn new(driver: Arc<dyn Driver>, world: Arc<World>) -> Self {
         let classes = Classes::of(&world.settings());
-        let core = HostCore {
+        let core = Arc::new(HostCore {
             driver,
             world,
             classes,
@@ -95,8 +97,13 @@ impl HostCache {
             warned_not_capturing: AtomicBool::new(false),
             warned_not_recorded: AtomicBool::new(false),
             last_error: Mutex::new(None),
-        };
-        HostCache { core: Arc::new(core) }
+        });
+        core.world.join_host(&core);
+        HostCache { core }
+    }
+
+    pub(crate) fn of(core: Arc<HostCore>) -> Self {
+        HostCache { core }
     }
 
     /// At least `size` bytes of pinned memory; 0 for a size of 0 (R7.3). The caller's stream decides about the pool (R7.4).

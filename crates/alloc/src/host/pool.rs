@@ -28,6 +28,15 @@ impl HostPool {
 impl State {
     /// Opens a scope: one more reference to the pool, which is made if it is not there (R7.21).
     pub fn begin_allocate_to_pool(&mut self, pool: PoolId, filter: Filter) -> Result<()> {
+        if self.pools.get(&pool).is_some_and(|held| held.use_count == 0) {
+            return Err(Error::PoolReleased { pool });
+        }
+        self.open_scope(pool, filter)
+    }
+
+    /// The same for a capture, whose memory pool lives on the device: what is left of the pool of earlier graphs is used
+    /// again.
+    pub fn open_scope(&mut self, pool: PoolId, filter: Filter) -> Result<()> {
         if self.scopes.iter().any(|scope| scope.pool == pool) {
             return Err(Error::ScopeOpen { pool });
         }
@@ -35,7 +44,6 @@ impl State {
             None => {
                 self.pools.insert(pool, HostPool::new(self.classes));
             }
-            Some(held) if held.use_count == 0 => return Err(Error::PoolReleased { pool }),
             Some(held) => held.use_count += 1,
         }
         self.scopes.push(Scope { pool, filter });

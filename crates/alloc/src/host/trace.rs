@@ -1,15 +1,14 @@
 //! Pinned memory in the history and in the snapshot (R9.16, R9.17).
 
 use millpond_driver::{Device, Stream};
-use millpond_snapshot::{
-    Action as Word, Block as SavedBlock, BlockState, Notes, Segment, SegmentType, Snapshot, StackId, TimeUs, TraceEntry,
-};
+use millpond_snapshot::{Block as SavedBlock, BlockState, Segment, SegmentType, Snapshot, StackId};
 
 use super::block::Block;
 use super::{HostCache, HostCore};
 use crate::caller::{Caller, Stack};
 use crate::event::{Action, Event};
 use crate::private::PoolId;
+use crate::snapshot::{Interned, entry};
 use crate::trace::{HistoryOptions, Level};
 
 impl HostCore {
@@ -58,8 +57,8 @@ impl HostCache {
         self.core.journal.take()
     }
 
-    /// Puts host segments, and with `traces` the host's history, into a snapshot; nothing while no history is kept (R9.16,
-    /// R9.17).
+    /// Adds host segments, and with `traces` the host's history, to a snapshot; nothing while no history is kept (R9.16,
+    /// R9.17). [`Allocator::snapshot`](crate::Allocator::snapshot) has those of all caches of its world.
     pub fn write_into(&self, snapshot: &mut Snapshot, traces: bool) {
         if !self.is_history_enabled() {
             return;
@@ -69,28 +68,29 @@ impl HostCache {
             let history = if traces { self.core.journal.export().0 } else { Vec::new() };
             (state.blocks.values().cloned().collect::<Vec<_>>(), state.external.clone(), history)
         };
-        let mut segments: Vec<Segment> = blocks.iter().map(|block| segment(block, snapshot)).collect();
+        let mut stacks = Interned::default();
+        let mut segments = std::mem::take(&mut snapshot.host_segments);
+        segments.extend(blocks.iter().map(|block| segment(block, snapshot, &mut stacks)));
         segments.extend(external.into_iter().map(|(addr, bytes)| {
             let stacks = (StackId::default(), StackId::default());
             one_block((addr, bytes), BlockState::ActiveAllocated, PoolId::DEFAULT, stacks)
         }));
         segments.sort_by_key(|segment| segment.address);
         snapshot.host_segments = segments;
-        snapshot.host_traces = history.into_iter().map(|event| entry(event, snapshot)).collect();
+        for event in history {
+            let entry = entry(event, snapshot, &mut stacks);
+            snapshot.host_traces.push(entry);
+        }
     }
 }
 
-fn intern(stack: &Option<Stack>, snapshot: &mut Snapshot) -> StackId {
-    stack.as_ref().map_or_else(StackId::default, |stack| snapshot.stacks.intern(stack))
-}
-
-fn segment(block: &Block, snapshot: &mut Snapshot) -> Segment {
+fn segment(block: &Block, snapshot: &mut Snapshot, stacks: &mut Interned) -> Segment {
     let state = match block {
         Block { allocated: true, .. } => BlockState::ActiveAllocated,
         Block { events: 0, .. } => BlockState::Inactive,
         _ => BlockState::ActivePendingFree,
     };
-    let stacks = (intern(&block.made_by, snapshot), intern(&block.held_by, snapshot));
+    let stacks = (stacks.id(&block.made_by, snapshot), stacks.id(&block.held_by, snapshot));
     one_block((block.addr, block.size), state, block.pool, stacks)
 }
 
@@ -112,23 +112,5 @@ fn one_block(range: (u64, u64), state: BlockState, pool: PoolId, stacks: (StackI
         stack: stacks.0,
         blocks: vec![block],
         ..Segment::default()
-    }
-}
-
-fn entry(event: Event, snapshot: &mut Snapshot) -> TraceEntry {
-    let notes = Notes {
-        compile_context: Some(event.compile_context.unwrap_or_else(|| "N/A".into())),
-        user_metadata: Some(event.metadata.unwrap_or_else(|| "".into())),
-        ..Notes::default()
-    };
-    TraceEntry {
-        action: Word::from_word(event.action.name()).unwrap_or(Word::Other),
-        addr: event.addr,
-        size: event.size,
-        stream: 0,
-        time_us: Some(TimeUs::new(event.time_us)),
-        pool: Some((event.pool.0, event.pool.1).into()),
-        stack: event.stack.is_some().then(|| intern(&event.stack, snapshot)),
-        notes: snapshot.notes.intern(notes),
     }
 }
