@@ -53,14 +53,14 @@ impl Virtual for Cuda {
             Access::Read => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ,
             Access::ReadWrite => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
-        let wish = CUmemAccessDesc { location: location(accessor), flags };
+        let wish = CUmemAccessDesc { location: as_accessor(accessor), flags };
         call_optional!(self, cuMemSetAccess as "cuMemSetAccess", addr, bytes as usize, &wish, 1)
     }
 
     fn mem_get_access(&self, addr: u64, accessor: Location) -> Result<Access> {
         let _entered = self.enter_any("cuMemGetAccess")?;
         let mut flags = 0;
-        call_optional!(self, cuMemGetAccess as "cuMemGetAccess", &mut flags, &location(accessor), addr)?;
+        call_optional!(self, cuMemGetAccess as "cuMemGetAccess", &mut flags, &as_accessor(accessor), addr)?;
         Ok(match CUmemAccess_flags(flags as u32) {
             CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE => Access::ReadWrite,
             CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ => Access::Read,
@@ -200,6 +200,14 @@ pub(crate) fn location(location: Location) -> CUmemLocation {
         }
         Location::Host => CUmemLocation::new(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0),
     }
+}
+
+/// Who accesses. The manual of `cuMemSetAccess` knows the host as `HOST_NUMA`, and does not look at the node then.
+fn as_accessor(accessor: Location) -> CUmemLocation {
+    location(match accessor {
+        Location::Host => Location::HostNuma(0),
+        Location::Device(_) | Location::HostNuma(_) => accessor,
+    })
 }
 
 fn exported_as(handle_type: HandleType) -> CUmemAllocationHandleType {

@@ -112,10 +112,11 @@ pub trait Virtual {
     /// `INVALID_VALUE` for a range outside of a reservation, misaligned, overlapping a mapping, or beyond the handle.
     fn mem_map(&self, addr: u64, bytes: u64, offset: u64, handle: Handle) -> Result<()>;
 
-    /// `cuMemSetAccess` for one accessor over mapped memory.
+    /// `cuMemSetAccess` for one accessor over mapped memory. The host is an accessor of its own memory alone, and all of its
+    /// nodes are one.
     ///
     /// # Errors
-    /// `INVALID_VALUE` where part of the range is not mapped.
+    /// `INVALID_VALUE` where part of the range is not mapped, or lies where the accessor cannot reach.
     fn mem_set_access(&self, addr: u64, bytes: u64, accessor: Location, access: Access) -> Result<()>;
 
     /// `cuMemGetAccess`.

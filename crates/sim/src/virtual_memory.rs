@@ -53,7 +53,7 @@ impl Virtual for Sim {
 
     fn mem_get_access(&self, addr: u64, accessor: Location) -> Result<Access> {
         self.call(CallKind::GetAccess, addr, 0, |state| match state.maps.mapping_at(addr) {
-            Some((_, mapping)) => Ok(mapping.access_of(accessor)),
+            Some((_, mapping)) => Ok(mapping.access_of(as_accessor(accessor))),
             None => refuse(CallKind::GetAccess, INVALID, format!("nothing is mapped at {addr:#x}")),
         })
     }
@@ -235,12 +235,9 @@ impl State {
 
     fn set_access(&mut self, addr: u64, bytes: u64, accessor: Location, access: Access) -> Result<()> {
         const KIND: CallKind = CallKind::SetAccess;
-        match accessor {
-            Location::Device(device) => self.check_device(device, KIND)?,
-            Location::HostNuma(node) if node as usize >= self.physical.nodes.len() => {
-                return refuse(KIND, INVALID, format!("there is no NUMA node {node}"));
-            }
-            _ => {}
+        let accessor = as_accessor(accessor);
+        if let Location::Device(device) = accessor {
+            self.check_device(device, KIND)?;
         }
         if bytes == 0 {
             return refuse(KIND, INVALID, "0 bytes");
@@ -249,14 +246,20 @@ impl State {
             Ok(count) => count,
             Err(why) => return refuse(KIND, INVALID, why.to_string()),
         };
-        if let Location::Device(device) = accessor {
-            for mapping in self.maps.mapped.range(addr..addr + bytes).map(|(_, mapping)| mapping) {
-                let location = self.physical.handles.get(mapping.handle).map(|handle| handle.props.location);
-                if let Some(Location::Device(owner)) = location
-                    && owner != device
-                    && !self.peers.can_access(device, owner)
-                {
+        for mapping in self.maps.mapped.range(addr..addr + bytes).map(|(_, mapping)| mapping) {
+            let location = self.physical.handles.get(mapping.handle).map(|handle| handle.props.location);
+            let Some(Location::Device(owner)) = location else { continue };
+            match accessor {
+                Location::Device(device) if device == owner || self.peers.can_access(device, owner) => {}
+                Location::Device(device) => {
                     return refuse(KIND, INVALID, format!("{device} cannot reach memory of {owner}"));
+                }
+                Location::Host | Location::HostNuma(_) => {
+                    return refuse(
+                        KIND,
+                        INVALID,
+                        format!("the host is given access to its own memory, not to {owner}'s"),
+                    );
                 }
             }
         }
@@ -287,5 +290,13 @@ impl State {
             self.physical.unmapped(mapping.handle);
         }
         Ok(())
+    }
+}
+
+/// Who accesses. The host is one accessor: `cuMemSetAccess` does not look at the node that a location of the host names.
+fn as_accessor(location: Location) -> Location {
+    match location {
+        Location::HostNuma(_) => Location::Host,
+        Location::Device(_) | Location::Host => location,
     }
 }

@@ -134,13 +134,30 @@ fn access_is_kept_for_each_mapping_and_accessor() {
     );
     sim.mem_set_access(base + G, 4 * G, GPU, Access::ReadWrite).unwrap();
     sim.mem_set_access(base + 3 * G, 2 * G, GPU, Access::Read).unwrap();
-    sim.mem_set_access(base + G, 2 * G, Location::Host, Access::Read).unwrap();
     let access = |at, who| sim.mem_get_access(base + at * G, who).unwrap();
     assert_eq!([1, 2, 3].map(|at| access(at, GPU)), [Access::ReadWrite, Access::ReadWrite, Access::Read]);
-    assert_eq!([1, 3].map(|at| access(at, Location::Host)), [Access::Read, Access::None]);
     sim.mem_unmap(base + G, 2 * G).unwrap();
     sim.mem_map(base + G, 2 * G, 0, handle).unwrap();
     assert_eq!(access(1, GPU), Access::None, "a new mapping starts without access");
+}
+
+#[test]
+fn the_host_is_an_accessor_of_its_own_memory_alone_whatever_node_is_named() {
+    let sim = sim(16);
+    let base = sim.mem_address_reserve(2 * G, 0, 0).unwrap();
+    let page = sim.mem_create(G, HandleProps { location: Location::HostNuma(0), ..ON }).unwrap();
+    sim.mem_map(base, G, 0, page).unwrap();
+    sim.mem_set_access(base, G, Location::HostNuma(7), Access::Read).unwrap();
+    sim.mem_set_access(base, G, GPU, Access::ReadWrite).unwrap();
+    for host in [Location::Host, Location::HostNuma(0)] {
+        assert_eq!(sim.mem_get_access(base, host), Ok(Access::Read));
+    }
+    sim.mem_map(base + G, G, 0, sim.mem_create(G, ON).unwrap()).unwrap();
+    for host in [Location::Host, Location::HostNuma(0)] {
+        assert!(invalid(sim.mem_set_access(base, 2 * G, host, Access::ReadWrite)).contains("GPU 0"));
+        assert_eq!(sim.mem_get_access(base, host), Ok(Access::Read), "a refused call changes nothing");
+        assert_eq!(sim.mem_get_access(base + G, host), Ok(Access::None));
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ super::listed![
     physical_memory_counts_when_it_is_created,
     what_is_not_whole_or_not_free_is_an_error,
     access_is_what_was_set,
+    the_host_is_given_access_to_its_own_memory_alone,
     a_retained_handle_is_the_same_and_keeps_its_properties,
     an_exported_handle_is_the_same_memory,
 ];
@@ -133,6 +134,29 @@ fn access_is_what_was_set(subject: &Subject<'_>) {
     driver.mem_release(handle).unwrap();
     assert!(driver.mem_set_access(base, page, GPU, Access::ReadWrite).is_err(), "nothing is mapped");
     driver.mem_address_free(base, page).unwrap();
+}
+
+fn the_host_is_given_access_to_its_own_memory_alone(subject: &Subject<'_>) {
+    let driver = subject.driver;
+    let caps = driver.caps(D).unwrap();
+    let Some(node) = caps.host_numa.filter(|_| caps.vmm && caps.host_numa_vmm) else { return };
+    let on_host = HandleProps { location: Location::HostNuma(node), ..ON };
+    let page = [ON, on_host].map(|props| driver.mem_granularity(props, Granularity::Recommended).unwrap());
+    let page = page[0].max(page[1]);
+    let base = driver.mem_address_reserve(2 * page, 0, 0).unwrap();
+    let [device, host] = [ON, on_host].map(|props| driver.mem_create(page, props).unwrap());
+    map(driver, base, page, host);
+    map(driver, base + page, page, device);
+    driver.mem_set_access(base, page, Location::Host, Access::ReadWrite).unwrap();
+    assert_eq!(driver.mem_get_access(base, Location::Host), Ok(Access::ReadWrite));
+    subject.fill(base, 0x3c, page);
+    assert_eq!(subject.device_bytes(base + page - 4, 4), [0x3c; 4]);
+    code(subject, driver.mem_set_access(base + page, page, Location::Host, Access::ReadWrite));
+    for (addr, handle) in [(base, host), (base + page, device)] {
+        driver.mem_unmap(addr, page).unwrap();
+        driver.mem_release(handle).unwrap();
+    }
+    driver.mem_address_free(base, 2 * page).unwrap();
 }
 
 fn a_retained_handle_is_the_same_and_keeps_its_properties(subject: &Subject<'_>) {
