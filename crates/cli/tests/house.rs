@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/alloc"],
     &["crates/elastic"],
     &["crates/replay"],
-    &["crates/doctor"],
+    &["crates/bench", "crates/doctor"],
     &["crates/report", "crates/viewer"],
     &["crates/cli"],
     &["shim/common"],

@@ -27,6 +27,7 @@ mod grid;
 mod paint;
 mod words;
 
+pub mod bench;
 pub mod conf;
 pub mod device;
 pub mod parity;

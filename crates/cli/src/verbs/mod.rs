@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod bench;
 mod completions;
 mod conf;
 mod device;
@@ -49,6 +50,8 @@ pub enum Verb {
     Sim(sim::Args),
     /// Say what the driver and its devices are able to do
     Device(device::Args),
+    /// Measure what an allocation costs on this machine
+    Bench(bench::Args),
     /// Say what an error code means
     Explain(explain::Args),
     /// Write completions for a shell
@@ -70,6 +73,7 @@ impl Verb {
             Verb::Parity(args) => parity::run(&args, shell),
             Verb::Sim(args) => sim::run(&args, shell),
             Verb::Device(args) => device::run(&args, shell),
+            Verb::Bench(args) => bench::run(&args, shell),
             Verb::Explain(args) => explain::run(&args, shell),
             Verb::Completions(args) => completions::run(args, shell),
             Verb::Man(args) => man::run(&args, shell),

@@ -1,0 +1,98 @@
+//! What is timed.
+
+use std::sync::Arc;
+
+use millpond::config::Settings;
+use millpond::{Allocator, Caller, HistoryOptions, Level};
+use millpond_driver::{Bytes, Device, Driver, Stream};
+use millpond_sim::{Sim, SimConfig};
+
+/// An allocator of one device, behind whatever interface it has.
+pub trait Subject: Sync {
+    /// Why a request failed.
+    type Error: Send;
+
+    /// Allocates for a stream: the number of one, 0 being the default stream. The address of the block.
+    ///
+    /// # Errors
+    /// The allocator's.
+    fn alloc(&self, size: u64, stream: u64) -> Result<u64, Self::Error>;
+
+    /// Frees a live block.
+    ///
+    /// # Errors
+    /// The allocator's.
+    fn free(&self, addr: u64) -> Result<(), Self::Error>;
+
+    /// Turns the history on, without stacks, or off.
+    ///
+    /// # Errors
+    /// The allocator's.
+    fn history(&self, on: bool) -> Result<(), Self::Error>;
+
+    /// Gives back what is cached.
+    ///
+    /// # Errors
+    /// The allocator's.
+    fn empty_cache(&self) -> Result<(), Self::Error>;
+}
+
+/// What of the library failed.
+pub type LibraryFailed = millpond::Error;
+
+/// Entries that a history keeps: as many as fit a few seconds of a program, so that old ones make room.
+const HISTORY: usize = 100_000;
+
+/// The library, through its own interface.
+pub struct Library {
+    /// Its allocator.
+    pub allocator: Allocator,
+    device: Device,
+}
+
+impl Library {
+    /// On a simulated device of 1 TiB.
+    ///
+    /// # Errors
+    /// None that is known: the device is there.
+    pub fn simulated(settings: Settings) -> Result<Self, LibraryFailed> {
+        Library::on(Sim::new(SimConfig::with_capacity(Bytes(1 << 40))), Device(0), settings)
+    }
+
+    /// On a device of a driver.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn on(driver: Arc<dyn Driver>, device: Device, settings: Settings) -> Result<Self, LibraryFailed> {
+        Ok(Library { allocator: Allocator::with_settings(driver, device, settings)?, device })
+    }
+
+    fn stream(&self, number: u64) -> Stream {
+        Stream::new(self.device, number)
+    }
+}
+
+impl Subject for Library {
+    type Error = LibraryFailed;
+
+    #[inline]
+    fn alloc(&self, size: u64, stream: u64) -> Result<u64, LibraryFailed> {
+        let stream = self.stream(stream);
+        self.allocator.alloc(size, stream, &Caller::on(stream))
+    }
+
+    #[inline]
+    fn free(&self, addr: u64) -> Result<(), LibraryFailed> {
+        self.allocator.free(addr, &Caller::on(self.stream(0)))
+    }
+
+    fn history(&self, on: bool) -> Result<(), LibraryFailed> {
+        let options = HistoryOptions { level: Level::Never, max_entries: HISTORY, ..HistoryOptions::default() };
+        self.allocator.record_history(on.then_some(options));
+        Ok(())
+    }
+
+    fn empty_cache(&self) -> Result<(), LibraryFailed> {
+        self.allocator.empty_cache(&Caller::on(self.stream(0)))
+    }
+}
