@@ -477,6 +477,13 @@ mp_status mp_record_stream(const struct mp_allocator *allocator,
                            const struct mp_caller *caller,
                            bool *known);
 
+// Tells the number by which PyTorch knows a stream (its stream id), to be called before the stream is first recorded. Blocks
+// that several streams used become free in an order that PyTorch takes from these numbers; without one it is that of a stream
+// that PyTorch did not make.
+mp_status mp_name_stream(const struct mp_allocator *allocator,
+                         uint64_t stream,
+                         uint64_t id);
+
 // Gives all cached memory back that no live block holds fast.
 mp_status mp_empty_cache(const struct mp_allocator *allocator, const struct mp_caller *caller);
 

@@ -98,6 +98,20 @@ pub unsafe extern "C" fn mp_record_stream(
     }
 }
 
+/// Tells the number by which PyTorch knows a stream (its stream id), to be called before the stream is first recorded. Blocks
+/// that several streams used become free in an order that PyTorch takes from these numbers; without one it is that of a stream
+/// that PyTorch did not make.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mp_name_stream(allocator: *const mp_allocator, stream: u64, id: u64) -> mp_status {
+    // SAFETY: as the header documents.
+    unsafe {
+        with(allocator, |this| {
+            this.allocator.world().name_stream(this.stream(stream), id);
+            Ok(())
+        })
+    }
+}
+
 /// Gives all cached memory back that no live block holds fast.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_empty_cache(allocator: *const mp_allocator, caller: *const mp_caller) -> mp_status {

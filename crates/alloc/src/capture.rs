@@ -61,7 +61,7 @@ impl Held<'_> {
     /// The nodes after which a block freed now is no longer used: where all of its streams stand (R5.30).
     fn free_markers(&self, pool: u32, block: BlockId) -> Result<Vec<Node>> {
         let held = &self.pools[pool as usize];
-        let used = held.uses.get(&block).into_iter().flat_map(|uses| uses.streams.keys());
+        let used = held.uses.get(&block).into_iter().flat_map(|uses| uses.streams.keys()).map(|named| named.stream);
         let (mut markers, mut graph) = (BTreeSet::new(), None);
         for stream in std::iter::once(held.key.stream).chain(used) {
             let info = self.core.driver.capture_info(stream)?;

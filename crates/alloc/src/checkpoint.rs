@@ -94,8 +94,11 @@ impl Held<'_> {
                     if block.events > 0 {
                         return Err(Error::NoCheckpoint { pool: id, why: "a block of it waits for events" });
                     }
-                    let streams =
-                        pool.uses.get(&id_of_block).map(|uses| uses.streams.keys().collect()).unwrap_or_default();
+                    let streams = pool
+                        .uses
+                        .get(&id_of_block)
+                        .map(|uses| uses.streams.keys().map(|named| named.stream).collect())
+                        .unwrap_or_default();
                     let (addr, size, requested) = (block.addr, block.size, block.requested);
                     blocks.push(SavedBlock {
                         addr,

@@ -15,7 +15,7 @@ use crate::config::Settings;
 use crate::error::Error;
 use crate::event::{Action, Event};
 use crate::oom::OomObserver;
-use crate::order::{TorchMap, TorchSet};
+use crate::order::{NamedStream, TorchMap, TorchSet};
 use crate::pending::{Deferred, Queue};
 use crate::pool::{Policy, Pool, PoolKey};
 use crate::private::{CustomAllocator, MemoryPool, PoolId};
@@ -89,7 +89,7 @@ pub(crate) struct Ladder {
     /// Captures under way on the device (R5.21).
     pub captures: u32,
     /// Blocks that wait for events, by the stream of the event (R3.8).
-    pub queues: TorchMap<Stream, Queue>,
+    pub queues: TorchMap<NamedStream, Queue>,
     /// Blocks freed in a capture while other streams use them (R5.29).
     pub deferred: Vec<Deferred>,
     pub reuse: Vec<Reuse>,

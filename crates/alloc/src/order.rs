@@ -14,11 +14,25 @@ pub(crate) trait TorchKey: Copy + Eq {
     fn number(self) -> u64;
 }
 
-impl TorchKey for Stream {
+/// A stream, and the number by which PyTorch knows it. `World::named` makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedStream {
+    pub stream: Stream,
+    /// PyTorch's stream id.
+    pub id: u64,
+}
+
+impl NamedStream {
+    /// The stream that a recording calls `stream.raw`: the k-th of PyTorch's pool streams has the id 32·(k−1)+3.
+    pub fn of_recording(stream: Stream) -> Self {
+        let id = if stream.raw == 0 { 0 } else { 32u64.wrapping_mul(stream.raw - 1).wrapping_add(3) };
+        NamedStream { stream, id }
+    }
+}
+
+impl TorchKey for NamedStream {
     fn number(self) -> u64 {
-        // Recordings use the ordinal k of PyTorch's pool streams as the handle; the k-th has the id 32·(k−1)+3.
-        let id = if self.raw == 0 { 0 } else { 32u64.wrapping_mul(self.raw - 1).wrapping_add(3) };
-        (1 << 56) | (u64::from(self.device.0) << 48) | (id & ((1 << 48) - 1))
+        (1 << 56) | (u64::from(self.stream.device.0) << 48) | (self.id & ((1 << 48) - 1))
     }
 }
 
@@ -227,7 +241,7 @@ mod tests {
 
     #[test]
     fn r3_16_slots_of_streams_and_pools() {
-        let streams: Vec<Stream> = (0..5).map(|raw| Stream::new(Device(0), raw)).collect();
+        let streams: Vec<_> = (0..5).map(|raw| NamedStream::of_recording(Stream::new(Device(0), raw))).collect();
         assert_eq!(homes(&streams, 4), [0, 3, 2, 1, 1]);
         assert_eq!(homes(&streams, 8), [0, 7, 5, 3, 2]);
         assert_eq!(homes(&streams, 16), [1, 14, 11, 7, 4]);
@@ -243,13 +257,13 @@ mod tests {
         let mut set = TorchSet::default();
         let slots: Vec<usize> = (0..5)
             .map(|raw| {
-                set.insert(Stream::new(Device(0), raw));
+                set.insert(NamedStream::of_recording(Stream::new(Device(0), raw)));
                 set.slots
             })
             .collect();
         assert_eq!(slots, [4, 4, 8, 8, 16]);
         assert_eq!(
-            set.keys().map(|stream| stream.raw).collect::<Vec<_>>(),
+            set.keys().map(|named| named.stream.raw).collect::<Vec<_>>(),
             [0, 4, 3, 2, 1],
             "slots 1, 4, 7, 11, 14 of 16"
         );

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::device::{Happened, Held};
 use crate::error::Result;
 use crate::event::Action;
-use crate::order::TorchSet;
+use crate::order::{NamedStream, TorchSet};
 use crate::pool::Uses;
 use crate::private::PoolId;
 
@@ -40,10 +40,11 @@ impl Held<'_> {
         if stream == pool.key.stream {
             return;
         }
+        let named = self.core.world.named(stream);
         let uses = pool.uses.entry(block).or_default();
-        uses.streams.insert(stream);
-        if in_capture && !uses.in_capture.contains(&stream) {
-            uses.in_capture.push(stream);
+        uses.streams.insert(named);
+        if in_capture && !uses.in_capture.contains(&named) {
+            uses.in_capture.push(named);
         }
         pool.blocks[block].used = true;
     }
@@ -76,13 +77,13 @@ impl Held<'_> {
     }
 
     /// Records an event on each stream of the set; the block is free when all have completed (R3.8).
-    fn insert_events(&mut self, pool: u32, block: BlockId, streams: &TorchSet<Stream>) -> Result<()> {
-        let streams: Vec<Stream> = streams.keys().collect();
+    fn insert_events(&mut self, pool: u32, block: BlockId, streams: &TorchSet<NamedStream>) -> Result<()> {
+        let streams: Vec<NamedStream> = streams.keys().collect();
         for (done, &stream) in streams.iter().enumerate() {
             if let Err(error) = self.insert_event(pool, block, stream) {
                 // What could not be recorded now is tried again with the deferred frees: no block is lost.
-                for &stream in &streams[done..] {
-                    self.record_stream(pool, block, stream, false);
+                for named in &streams[done..] {
+                    self.record_stream(pool, block, named.stream, false);
                 }
                 self.ladder.deferred.push(Deferred { pool, block, markers: Vec::new() });
                 self.set_gates();
@@ -93,17 +94,17 @@ impl Held<'_> {
         Ok(())
     }
 
-    fn insert_event(&mut self, pool: u32, block: BlockId, stream: Stream) -> Result<()> {
+    fn insert_event(&mut self, pool: u32, block: BlockId, on: NamedStream) -> Result<()> {
         let event = match self.ladder.spare_events.pop() {
             Some(event) => event,
-            None => self.core.driver.event_create(stream.device)?,
+            None => self.core.driver.event_create(on.stream.device)?,
         };
-        if let Err(error) = self.core.driver.event_record(event, stream) {
+        if let Err(error) = self.core.driver.event_record(event, on.stream) {
             self.ladder.spare_events.push(event);
             return Err(error.into());
         }
         self.pools[pool as usize].blocks[block].events += 1;
-        self.ladder.queues.entry(stream, Queue::new).push_back(Waiting { event, pool, block });
+        self.ladder.queues.entry(on, Queue::new).push_back(Waiting { event, pool, block });
         Ok(())
     }
 
@@ -112,7 +113,7 @@ impl Held<'_> {
         &mut self,
         pool: u32,
         block: BlockId,
-        streams: &TorchSet<Stream>,
+        streams: &TorchSet<NamedStream>,
         caller: Option<&Caller<'_>>,
     ) -> Result<()> {
         self.insert_events(pool, block, streams)?;

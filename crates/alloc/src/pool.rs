@@ -13,7 +13,7 @@ use crate::block::{Block, BlockId, NONE, Slab};
 use crate::caller::Stack;
 use crate::free_list::FreeList;
 use crate::live::Live;
-use crate::order::TorchSet;
+use crate::order::{NamedStream, TorchSet};
 use crate::private::PoolId;
 use crate::recent::Recent;
 use crate::segment::{Segment, Source};
@@ -44,9 +44,9 @@ pub(crate) struct Policy {
 /// The streams that were recorded on a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
-    pub streams: TorchSet<Stream>,
+    pub streams: TorchSet<NamedStream>,
     /// Those of them that were recorded in a capture context (R3.7).
-    pub in_capture: Vec<Stream>,
+    pub in_capture: Vec<NamedStream>,
 }
 
 /// One pool.

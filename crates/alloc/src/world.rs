@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
+use millpond_driver::Stream;
+
 use crate::config::{ConfigError, Dialect, Settings, Warning};
 use crate::device::Core;
 use crate::host::{HostCache, HostCore};
+use crate::order::NamedStream;
 use crate::private::PoolId;
 
 /// How ties between free blocks of equal size are decided.
@@ -19,11 +22,24 @@ pub enum TieOrder {
     Address,
 }
 
+/// What the handles of streams say about PyTorch's own stream ids (R3.16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Handles {
+    /// Nothing: they are the driver's.
+    #[default]
+    OfDriver,
+    /// They are the ordinals of recordings: the k-th pool stream is called k.
+    Ordinals,
+}
+
 /// The registration counter, the counters of pool ids, the settings and the reserve classes of streams.
 #[derive(Debug)]
 pub struct World {
     settings: RwLock<Arc<Settings>>,
     tie_order: TieOrder,
+    handles: Handles,
+    /// PyTorch's ids of the streams that were named.
+    stream_ids: RwLock<HashMap<Stream, u64>>,
     /// Age of segments, over all devices and pools (R1.18).
     registrations: AtomicU64,
     graph_pools: AtomicU64,
@@ -45,6 +61,8 @@ impl Default for World {
         World {
             settings: RwLock::default(),
             tie_order: TieOrder::default(),
+            handles: Handles::default(),
+            stream_ids: RwLock::default(),
             registrations: AtomicU64::new(0),
             graph_pools: AtomicU64::new(1),
             user_pools: AtomicU64::new(1),
@@ -63,9 +81,31 @@ impl World {
         Arc::new(World { settings: RwLock::new(Arc::new(settings)), ..World::default() })
     }
 
-    /// A world that decides ties in another way.
-    pub fn with_tie_order(settings: Settings, tie_order: TieOrder) -> Arc<Self> {
-        Arc::new(World { settings: RwLock::new(Arc::new(settings)), tie_order, ..World::default() })
+    /// A world in which recordings are repeated: a stream's handle is its ordinal (0 the default stream, k the k-th of
+    /// PyTorch's pool streams, R3.16), and ties are decided as the recorded version did.
+    pub fn of_recordings(settings: Settings, tie_order: TieOrder) -> Arc<Self> {
+        let settings = RwLock::new(Arc::new(settings));
+        Arc::new(World { settings, tie_order, handles: Handles::Ordinals, ..World::default() })
+    }
+
+    /// Tells PyTorch's id of a stream, to be called before the stream is first recorded on a block. PyTorch visits the streams
+    /// of a block, and the streams with events, in the order of a hash of their ids (R3.16), so blocks become free in its order
+    /// only where the ids are known. A stream that nobody named counts as one that PyTorch did not make: its id is its handle.
+    pub fn name_stream(&self, stream: Stream, id: u64) {
+        let known = self.stream_ids.read().unwrap_or_else(PoisonError::into_inner).get(&stream) == Some(&id);
+        if !known {
+            self.stream_ids.write().unwrap_or_else(PoisonError::into_inner).insert(stream, id);
+        }
+    }
+
+    /// A stream with PyTorch's id of it.
+    pub(crate) fn named(&self, stream: Stream) -> NamedStream {
+        let ids = self.stream_ids.read().unwrap_or_else(PoisonError::into_inner);
+        match (ids.get(&stream), self.handles) {
+            (Some(&id), _) => NamedStream { stream, id },
+            (None, Handles::OfDriver) => NamedStream { stream, id: stream.raw },
+            (None, Handles::Ordinals) => NamedStream::of_recording(stream),
+        }
     }
 
     /// The settings in force.

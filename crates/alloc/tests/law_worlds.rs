@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use common::{BASE, GIB, MIB};
 use millpond::config::{Dialect, Settings};
-use millpond::{Allocator, Caller, Error, PoolId, TieOrder, World};
-use millpond_driver::{Bytes, Device, Memory, Stream};
-use millpond_sim::{DeviceConfig, Sim, SimConfig};
+use millpond::{Action, Allocator, Caller, Error, HistoryOptions, PoolId, TieOrder, World};
+use millpond_driver::{Bytes, Device, Memory, Order, Stream};
+use millpond_sim::{DeviceConfig, EventMode, Sim, SimConfig};
 
 fn two(world: &Arc<World>) -> (Arc<Sim>, [Allocator; 2]) {
     let device = DeviceConfig::with_capacity(Bytes(GIB));
@@ -94,7 +94,7 @@ fn r10_16_settings_reach_every_allocator_of_the_world() {
 #[test]
 fn older_versions_decide_ties_by_address() {
     for (order, expected) in [(TieOrder::Registration, [1, 0]), (TieOrder::Address, [0, 1])] {
-        let world = World::with_tie_order(Settings::default(), order);
+        let world = World::of_recordings(Settings::default(), order);
         let (_, [a, _]) = two(&world);
         // The older of two segments of 24 MiB lies higher.
         let hole = alloc(&a, 30 * MIB);
@@ -109,4 +109,37 @@ fn older_versions_decide_ties_by_address() {
         let used = used.map(|addr| by_address.iter().position(|&other| other == addr).unwrap());
         assert_eq!(used, expected, "{order:?}");
     }
+}
+
+/// The streams of four blocks in the order in which their blocks become free, when all events are done at once.
+fn order_of_frees(world: &Arc<World>, handles: [u64; 4]) -> Vec<usize> {
+    let sim = Sim::new(SimConfig { events: EventMode::Manual, ..SimConfig::default() });
+    let a = Allocator::new(sim.clone(), Device(0), Arc::clone(world)).unwrap();
+    a.record_history(Some(HistoryOptions::default()));
+    let caller = Caller::on(Stream::default_of(Device(0)));
+    let blocks = handles.map(|handle| {
+        let block = alloc(&a, MIB);
+        a.record_stream(block, Stream::new(Device(0), handle), &caller).unwrap();
+        block
+    });
+    blocks.iter().for_each(|&block| free(&a, block));
+    sim.device_synchronize(Device(0)).unwrap();
+    a.process_events(&caller).unwrap();
+    assert!(a.verify().is_ok());
+    let events = a.take_history();
+    let done = events.iter().filter(|event| event.action == Action::FreeCompleted);
+    done.map(|event| blocks.iter().position(|&block| block == event.addr).unwrap()).collect()
+}
+
+#[test]
+fn r3_16_the_order_of_streams_is_of_pytorchs_ids_and_not_of_handles() {
+    let recorded = order_of_frees(&World::of_recordings(Settings::default(), TieOrder::default()), [1, 2, 3, 4]);
+    assert_eq!(recorded, [3, 2, 1, 0], "slots 7, 5, 3, 2 of 8");
+
+    let handles = [0x7f12_3400_9a10, 0x7f12_3400_1230, 0x7f12_3400_77f0, 0x7f12_3400_4450];
+    let world = World::new(Settings::default());
+    for (k, handle) in (0..).zip(handles) {
+        world.name_stream(Stream::new(Device(0), handle), 32 * k + 3);
+    }
+    assert_eq!(order_of_frees(&world, handles), recorded, "named, their handles do not matter");
 }

@@ -84,7 +84,7 @@ impl Machine {
             pid: 1,
             ..SimConfig::default()
         });
-        let world = World::with_tie_order(setup.settings.clone(), setup.tie_order);
+        let world = World::of_recordings(setup.settings.clone(), setup.tie_order);
         let on = |device| Allocator::new(Arc::<Sim>::clone(&sim), Device(device), Arc::clone(&world));
         let allocators = (0..setup.devices.max(1)).map(on).collect::<Result<_, _>>()?;
         Ok(Machine { sim, world, allocators })

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use millpond::config::Settings;
-use millpond::{Action, Allocator, BlockUse, Caller, CustomAllocator, Event, HistoryOptions, PoolId, World};
+use millpond::{Action, Allocator, BlockUse, Caller, CustomAllocator, Event, HistoryOptions, PoolId, TieOrder, World};
 use millpond_driver::{Bytes, Device, Order, Stream};
 use millpond_sim::{CallKind, EventMode, Sim, SimConfig};
 
@@ -59,7 +59,7 @@ impl Machine {
 
     fn set_up(config: SimConfig, settings: Settings) -> Self {
         let sim = Sim::new(SimConfig { log: true, ..config });
-        let a = Allocator::new(sim.clone(), DEVICE, World::new(settings)).unwrap();
+        let a = Allocator::new(sim.clone(), DEVICE, World::of_recordings(settings, TieOrder::default())).unwrap();
         Machine { sim, a }
     }
 

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use millpond::config::{Dialect, Settings};
 use millpond::size::SizeClass;
-use millpond::{Allocator, BlockUse, Caller, CustomAllocator, Error, Event, Observer, PoolId, Stat, Thread, World};
+use millpond::{
+    Allocator, BlockUse, Caller, CustomAllocator, Error, Event, Observer, PoolId, Stat, Thread, TieOrder, World,
+};
 use millpond_driver::{Bytes, Device, Stream};
 use millpond_sim::{EventMode, Sim, SimConfig};
 
@@ -91,7 +93,7 @@ impl Pair {
         let mut conf = Conf::default();
         let text = conf.apply(&start.keys);
         let (settings, _) = Settings::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let real = Allocator::new(sim.clone(), DEVICE, World::new(settings)).unwrap();
+        let real = Allocator::new(sim.clone(), DEVICE, World::of_recordings(settings, TieOrder::default())).unwrap();
         let seen = Arc::new(Seen::default());
         if start.watched {
             real.attach_observer(seen.clone());

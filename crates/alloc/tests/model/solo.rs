@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use millpond::config::Settings;
-use millpond::{Allocator, BlockUse, Error, Filter, PoolId, Thread, World};
+use millpond::{Allocator, BlockUse, Error, Filter, PoolId, Thread, TieOrder, World};
 use millpond_driver::{Bytes, Capture, CaptureMode, Event, Order};
 use millpond_sim::{EventMode, Sim, SimConfig};
 
@@ -70,7 +70,7 @@ impl Solo {
         let text = super::settings::Conf::default().apply(&start.keys);
         let (mut settings, _) = Settings::parse(&text).unwrap();
         settings.apply(written, millpond::config::Dialect::Millpond).unwrap();
-        let real = Allocator::new(sim.clone(), DEVICE, World::new(settings)).unwrap();
+        let real = Allocator::new(sim.clone(), DEVICE, World::of_recordings(settings, TieOrder::default())).unwrap();
         let kept = KeptOnPanic::new(&real);
         Solo {
             sim,
