@@ -29,6 +29,7 @@ mod capture;
 mod context;
 mod cuda;
 mod host;
+mod ipc;
 mod memory;
 mod order;
 mod peers;

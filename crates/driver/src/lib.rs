@@ -26,6 +26,7 @@ pub mod conformance;
 mod error;
 mod host;
 mod ids;
+mod ipc;
 mod memory;
 mod order;
 mod peers;
@@ -38,6 +39,7 @@ pub use capture::{Capture, CaptureInfo, CaptureMode, CaptureStatus, Graph, Node}
 pub use error::{Code, DriverError, Result};
 pub use host::{Host, HostFlags};
 pub use ids::{Device, Event, Stream};
+pub use ipc::{Ipc, IpcMemHandle};
 pub use memory::{Memory, ProcessUse};
 pub use order::Order;
 pub use peers::Peers;
@@ -48,11 +50,11 @@ pub use virtual_memory::{Access, Granularity, Handle, HandleProps, HandleType, L
 ///
 /// Implemented for every type that has all the parts.
 pub trait Driver:
-    Memory + Virtual + Order + Capture + Host + Async + Peers + Status + std::fmt::Debug + Send + Sync
+    Memory + Ipc + Virtual + Order + Capture + Host + Async + Peers + Status + std::fmt::Debug + Send + Sync
 {
 }
 
 impl<T> Driver for T where
-    T: Memory + Virtual + Order + Capture + Host + Async + Peers + Status + std::fmt::Debug + Send + Sync
+    T: Memory + Ipc + Virtual + Order + Capture + Host + Async + Peers + Status + std::fmt::Debug + Send + Sync
 {
 }

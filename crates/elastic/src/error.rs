@@ -31,6 +31,8 @@ pub enum Step {
     Export,
     /// Importing a handle.
     Import,
+    /// Letting another device use plain memory.
+    PeerAccess,
 }
 
 impl fmt::Display for Step {
@@ -48,6 +50,7 @@ impl fmt::Display for Step {
             Step::AddressFree => "giving addresses back",
             Step::Export => "exporting memory",
             Step::Import => "importing memory",
+            Step::PeerAccess => "letting another device use memory",
         })
     }
 }

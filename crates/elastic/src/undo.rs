@@ -1,6 +1,6 @@
 //! Steps that were done, and are undone in reverse unless all of them succeed (C47).
 
-use millpond_driver::{Driver, Handle};
+use millpond_driver::{Device, Driver, Handle};
 
 /// One step that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) enum Done {
     Created(Handle),
     /// Whole mappings were made: address, bytes.
     Mapped(u64, u64),
+    /// Plain memory of another process was opened: its address.
+    Opened(Device, u64),
 }
 
 impl Done {
@@ -20,6 +22,7 @@ impl Done {
             Done::Reserved(addr, bytes) => driver.mem_address_free(addr, bytes),
             Done::Created(handle) => driver.mem_release(handle),
             Done::Mapped(addr, bytes) => driver.mem_unmap(addr, bytes),
+            Done::Opened(device, addr) => driver.ipc_close(device, addr),
         }
     }
 }

@@ -23,7 +23,7 @@ const TRAILER: usize = 32;
 const MAGIC: &[u8; 8] = b"MPHANDLE";
 const FABRIC_MAGIC: &[u8; 8] = b"MPFABRIC";
 /// `CUDA_ERROR_OPERATING_SYSTEM`.
-const OPERATING_SYSTEM: Code = Code(304);
+pub(crate) const OPERATING_SYSTEM: Code = Code(304);
 
 /// The bytes of one physical allocation; unwritten ones are 0.
 #[derive(Debug)]
@@ -59,6 +59,20 @@ impl Store {
                 Ok(())
             }
         }
+    }
+
+    /// A copy of `bytes` bytes in a file that other processes can have, with something behind them.
+    pub fn to_file(from: Option<&Store>, bytes: u64, behind: &[u8]) -> std::io::Result<(Arc<File>, Store)> {
+        let file = Arc::new(anonymous_file()?);
+        file.set_len(bytes + behind.len() as u64)?;
+        if let Some(Store::Pages(pages)) = from {
+            for (page, written) in pages {
+                file.write_all_at(written, page * PAGE)?;
+            }
+        }
+        file.write_all_at(behind, bytes)?;
+        let id = file_id(&file)?;
+        Ok((Arc::clone(&file), Store::File { file, id }))
     }
 
     fn write(&mut self, at: u64, from: &[u8]) -> std::io::Result<()> {
@@ -171,6 +185,7 @@ impl State {
                 Granted::Malloc { bytes, store, .. } | Granted::Chunk { bytes, store, .. } => {
                     Some((store.as_mut()?, addr - base, *bytes - (addr - base)))
                 }
+                Granted::Opened { bytes, store, .. } => Some((store, addr - base, *bytes - (addr - base))),
                 Granted::Reservation { .. } => None,
             },
         }
@@ -312,18 +327,16 @@ impl HandleState {
         if let Some(Store::File { file, .. }) = &self.store {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(anonymous_file()?);
-        file.set_len(self.bytes + TRAILER as u64)?;
-        if let Some(Store::Pages(pages)) = &self.store {
-            for (page, bytes) in pages {
-                file.write_all_at(bytes, page * PAGE)?;
-            }
-        }
-        file.write_all_at(&trailer(self.props, self.bytes), self.bytes)?;
-        let metadata = file.metadata()?;
-        self.store = Some(Store::File { file: Arc::clone(&file), id: (metadata.dev(), metadata.ino()) });
+        let (file, store) = Store::to_file(self.store.as_ref(), self.bytes, &trailer(self.props, self.bytes))?;
+        self.store = Some(store);
         Ok(file)
     }
+}
+
+/// Device and inode: which file it is, whoever has it.
+pub(crate) fn file_id(file: &File) -> std::io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]

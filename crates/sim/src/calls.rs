@@ -96,6 +96,9 @@ calls! {
     PoolAlloc "cuMemAllocFromPoolAsync" Memory;
     PoolFree "cuMemFreeAsync" Memory;
     PoolSetAccess "cuMemPoolSetAccess" Runtime;
+    IpcGet "cuIpcGetMemHandle" Runtime;
+    IpcOpen "cuIpcOpenMemHandle" Memory;
+    IpcClose "cuIpcCloseMemHandle" Memory;
     CanAccessPeer "cuDeviceCanAccessPeer" Runtime;
     EnablePeerAccess "cuCtxEnablePeerAccess" Runtime;
     Caps "cuDeviceGetAttribute" Question;

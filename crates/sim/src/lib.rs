@@ -43,6 +43,7 @@ mod events;
 mod faults;
 mod hazards;
 mod host;
+mod ipc;
 mod log;
 mod mappings;
 mod memory;

@@ -1,4 +1,5 @@
-//! What lies at which address: plain allocations, reservations, pool chunks, and the mappings inside reservations.
+//! What lies at which address: plain allocations, own ones and opened ones, reservations, pool chunks, and the mappings
+//! inside reservations.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ use crate::backing::Store;
 pub(crate) enum Granted {
     /// `cuMemAlloc`: bytes as asked and in granules.
     Malloc { device: Device, asked: u64, bytes: u64, managed: bool, store: Option<Store> },
+    /// `cuIpcOpenMemHandle`: memory of another process, in which it is counted.
+    Opened { device: Device, asked: u64, bytes: u64, opened: u32, store: Store },
     /// `cuMemAddressReserve`.
     Reservation { bytes: u64 },
     /// Memory of a driver pool.
@@ -20,7 +23,10 @@ pub(crate) enum Granted {
 impl Granted {
     pub fn bytes(&self) -> u64 {
         match *self {
-            Granted::Malloc { bytes, .. } | Granted::Reservation { bytes } | Granted::Chunk { bytes, .. } => bytes,
+            Granted::Malloc { bytes, .. }
+            | Granted::Opened { bytes, .. }
+            | Granted::Reservation { bytes }
+            | Granted::Chunk { bytes, .. } => bytes,
         }
     }
 }

@@ -33,7 +33,7 @@ impl Memory for Sim {
 
     fn mem_address_range(&self, addr: u64) -> Result<(u64, u64)> {
         self.call(CallKind::AddressRange, addr, 0, |state| match state.maps.granted_at(addr) {
-            Some((base, &Granted::Malloc { asked, .. })) => Ok((base, asked)),
+            Some((base, &(Granted::Malloc { asked, .. } | Granted::Opened { asked, .. }))) => Ok((base, asked)),
             Some((_, Granted::Chunk { .. })) => state.pool_allocation_at(addr),
             _ => match state.maps.mapping_at(addr) {
                 Some((base, mapping)) => Ok((base, mapping.bytes)),
@@ -100,6 +100,13 @@ impl State {
         self.forbid_during_capture(KIND)?;
         let (owner, bytes, managed) = match self.maps.granted.get(&addr) {
             Some(&Granted::Malloc { device, bytes, managed, .. }) => (device, bytes, managed),
+            Some(Granted::Opened { .. }) => {
+                return refuse(
+                    KIND,
+                    Code::ERROR_INVALID_VALUE,
+                    format!("{addr:#x} is memory of another process: cuIpcCloseMemHandle gives it back"),
+                );
+            }
             Some(Granted::Reservation { .. }) => {
                 return refuse(
                     KIND,

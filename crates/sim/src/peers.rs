@@ -22,6 +22,11 @@ impl PeerLinks {
         device != peer && !self.cut.contains(&(device, peer))
     }
 
+    /// False if it was enabled before.
+    pub fn enable(&mut self, device: Device, peer: Device) -> bool {
+        self.enabled.insert((device, peer))
+    }
+
     pub fn is_enabled(&self, device: Device, peer: Device) -> bool {
         self.enabled.contains(&(device, peer))
     }
@@ -53,7 +58,7 @@ impl Peers for Sim {
             if !state.peers.can_access(device, peer) {
                 return refuse(KIND, Code::ERROR_INVALID_DEVICE, format!("{device} cannot reach {peer}"));
             }
-            if !state.peers.enabled.insert((device, peer)) {
+            if !state.peers.enable(device, peer) {
                 return refuse(
                     KIND,
                     Code::ERROR_PEER_ACCESS_ALREADY_ENABLED,

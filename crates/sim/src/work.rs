@@ -199,7 +199,9 @@ impl State {
     /// The device whose memory `addr` is.
     fn owner_of(&self, addr: u64) -> Option<Device> {
         match self.maps.granted_at(addr)?.1 {
-            Granted::Malloc { device, .. } | Granted::Chunk { device, .. } => Some(*device),
+            Granted::Malloc { device, .. } | Granted::Opened { device, .. } | Granted::Chunk { device, .. } => {
+                Some(*device)
+            }
             Granted::Reservation { .. } => {
                 let (_, mapping) = self.maps.mapping_at(addr)?;
                 match self.physical.handles.get(mapping.handle)?.props.location {
@@ -240,6 +242,17 @@ impl State {
                     if owner != device && !managed && !self.peers.is_enabled(device, owner) {
                         return illegal(format!(
                             "{device} may not use {at:#x}, memory of {owner}: peer access is not enabled"
+                        ));
+                    }
+                    at = base + asked;
+                }
+                &Granted::Opened { device: owner, asked, .. } => {
+                    if at - base >= asked {
+                        return missing(format!("{at:#x} lies behind the {asked} bytes at {base:#x}"));
+                    }
+                    if owner != device && !self.peers.is_enabled(device, owner) {
+                        return illegal(format!(
+                            "{device} may not use {at:#x}, memory of {owner} in another process: peer access is not enabled"
                         ));
                     }
                     at = base + asked;

@@ -23,6 +23,7 @@ mod errors;
 mod graphs;
 mod handles;
 mod host;
+mod ipc;
 mod log;
 mod machine;
 mod memory;

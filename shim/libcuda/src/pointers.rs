@@ -65,7 +65,7 @@ fn answer(to: Out<c_void>, attribute: A, addr: u64, known: Known) -> Answer {
             None => to.of::<u64>().set(addr),
         },
         A::CU_POINTER_ATTRIBUTE_IS_MANAGED | A::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => to.of::<u8>().set(0),
-        A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => to.of::<u8>().set(0),
+        A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => to.of::<u8>().set(sim()?.ipc_capable(addr).into()),
         A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => to.of::<c_int>().set(device.0 as c_int),
         A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR => to.of::<u64>().set(known.base),
         A::CU_POINTER_ATTRIBUTE_RANGE_SIZE => to.of::<usize>().set(known.bytes as usize),

@@ -18,6 +18,7 @@ const TABLES: &[&[Entry]] = &[
     crate::errors::TABLE,
     crate::graphs::TABLE,
     crate::host::TABLE,
+    crate::ipc::TABLE,
     crate::memory::TABLE,
     crate::modules::TABLE,
     crate::order::TABLE,

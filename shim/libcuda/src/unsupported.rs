@@ -121,11 +121,8 @@ unsupported! {
     cuGreenCtxRecordEvent "cuGreenCtxRecordEvent";
     cuGreenCtxStreamCreate "cuGreenCtxStreamCreate";
     cuGreenCtxWaitEvent "cuGreenCtxWaitEvent";
-    cuIpcCloseMemHandle "cuIpcCloseMemHandle";
     cuIpcGetEventHandle "cuIpcGetEventHandle";
-    cuIpcGetMemHandle "cuIpcGetMemHandle";
     cuIpcOpenEventHandle "cuIpcOpenEventHandle";
-    cuIpcOpenMemHandle_v2 "cuIpcOpenMemHandle";
     cuKernelGetLibrary "cuKernelGetLibrary";
     cuKernelGetName "cuKernelGetName";
     cuKernelGetParamCount "cuKernelGetParamCount";

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_uint, c_void};
 
+use millpond_cuda::sys::CUipcMemHandle;
 use millpond_shim::{Answer, Out, driver};
 
 use crate::thread::entered;
@@ -37,6 +38,9 @@ forward! {
     cudaHostUnregister => cuMemHostUnregister(addr: *mut c_void);
     cudaHostGetDevicePointer => cuMemHostGetDevicePointer_v2(to: *mut u64, addr: *mut c_void, flags: c_uint);
     cudaHostGetFlags => cuMemHostGetFlags(flags: *mut c_uint, addr: *mut c_void);
+    cudaIpcGetMemHandle => cuIpcGetMemHandle(handle: *mut CUipcMemHandle, addr: u64);
+    cudaIpcOpenMemHandle => cuIpcOpenMemHandle_v2(to: *mut u64, handle: CUipcMemHandle, flags: c_uint);
+    cudaIpcCloseMemHandle => cuIpcCloseMemHandle(addr: u64);
     cudaMemGetInfo => cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
 }
 

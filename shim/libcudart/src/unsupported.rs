@@ -169,11 +169,8 @@ unsupported! {
     cudaGreenCtxCreate
     cudaImportExternalMemory
     cudaImportExternalSemaphore
-    cudaIpcCloseMemHandle
     cudaIpcGetEventHandle
-    cudaIpcGetMemHandle
     cudaIpcOpenEventHandle
-    cudaIpcOpenMemHandle
     cudaLaunchCooperativeKernel_ptsz
     cudaLaunchHostFunc_ptsz
     cudaLaunchHostFunc_v2

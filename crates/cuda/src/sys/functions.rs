@@ -141,6 +141,10 @@ functions! {
         cuMemGetAllocationPropertiesFromHandle "cuMemGetAllocationPropertiesFromHandle" 10020
             (*mut CUmemAllocationProp, CUmemGenericAllocationHandle);
 
+        cuIpcGetMemHandle "cuIpcGetMemHandle" 4010 (*mut CUipcMemHandle, CUdeviceptr);
+        cuIpcOpenMemHandle_v2 "cuIpcOpenMemHandle" 11000 (*mut CUdeviceptr, CUipcMemHandle, c_uint);
+        cuIpcCloseMemHandle "cuIpcCloseMemHandle" 4010 (CUdeviceptr);
+
         cuStreamGetCaptureInfo_v2 "cuStreamGetCaptureInfo" 11030 (
             CUstream, *mut CUstreamCaptureStatus, *mut u64, *mut CUgraph, *mut *const CUgraphNode, *mut usize,
         );

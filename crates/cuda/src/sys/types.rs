@@ -68,6 +68,10 @@ c_enums! {
         CU_MEM_ATTACH_SINGLE = 4,
     }
 
+    enum CUipcMem_flags {
+        CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
+    }
+
     enum CUstreamCaptureStatus {
         CU_STREAM_CAPTURE_STATUS_NONE = 0,
         CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,

@@ -11,6 +11,7 @@ super::listed![
     a_failed_allocation_stays_behind_until_it_is_taken,
     fills_and_copies_put_bytes_where_they_belong,
     managed_memory_is_memory_where_there_is_any,
+    plain_memory_has_a_handle_that_opens_in_other_processes_alone,
 ];
 
 fn allocations_are_aligned_and_do_not_overlap(subject: &Subject<'_>) {
@@ -100,4 +101,19 @@ fn managed_memory_is_memory_where_there_is_any(subject: &Subject<'_>) {
     subject.fill(addr, 9, MIB);
     assert_eq!(subject.device_bytes(addr + MIB - 4, 4), [9; 4]);
     subject.driver.mem_free(D, addr).unwrap();
+}
+
+fn plain_memory_has_a_handle_that_opens_in_other_processes_alone(subject: &Subject<'_>) {
+    let driver = subject.driver;
+    let addr = driver.mem_alloc(D, 2 * MIB).unwrap();
+    match driver.ipc_handle(addr) {
+        Err(error) => assert_eq!(error.code, Code::ERROR_NOT_SUPPORTED, "{error}"),
+        Ok(handle) => {
+            assert_eq!(driver.ipc_handle(addr), Ok(handle), "one handle for one allocation");
+            code(subject, driver.ipc_open(D, &handle));
+            code(subject, driver.ipc_close(D, addr));
+        }
+    }
+    driver.take_last_error();
+    driver.mem_free(D, addr).unwrap();
 }

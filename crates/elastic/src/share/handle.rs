@@ -80,9 +80,6 @@ pub enum HandleError {
         /// How many.
         count: u64,
     },
-    /// A plain handle, which needs `cudaIpcOpenMemHandle`.
-    #[error("it is the handle of a plain allocation, which only cudaIpcOpenMemHandle opens")]
-    NotPages,
 }
 
 impl IpcHandle {

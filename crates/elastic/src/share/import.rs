@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use millpond_driver::{Device, Driver, HandleType, Location, Shareable};
+use millpond_driver::{Device, Driver, HandleType, IpcMemHandle, Location, Shareable};
 
-use super::handle::{HandleError, IpcHandle, PageHandles};
+use super::handle::{HandleError, IpcHandle, IpcPages, PageHandles};
+use super::plain::Plain;
 use super::{Shared, process};
 use crate::error::{At, Error, Result, Step};
 use crate::sharing::{Choice, Sharing};
@@ -15,9 +16,18 @@ use crate::undo::{Done, Undo};
 /// Memory of another process. It stays valid whatever becomes of that process, and goes when the last owner here lets go.
 #[derive(Debug)]
 pub struct Imported {
-    space: Mutex<Space>,
+    memory: Memory,
     addr: u64,
     bytes: u64,
+}
+
+/// What the memory is here.
+#[derive(Debug)]
+enum Memory {
+    /// Pages, mapped into addresses of their own.
+    Pages(Mutex<Space>),
+    /// A plain allocation of the other process.
+    Plain(Plain),
 }
 
 impl Imported {
@@ -41,15 +51,24 @@ impl Imported {
     /// # Errors
     /// The driver's, and then nothing has changed.
     pub fn allow(&self, peer: Device) -> Result<()> {
-        self.space.lock().unwrap_or_else(PoisonError::into_inner).allow(peer)
+        match &self.memory {
+            Memory::Pages(space) => space.lock().unwrap_or_else(PoisonError::into_inner).allow(peer),
+            Memory::Plain(plain) => plain.allow(peer),
+        }
     }
 }
 
 impl Drop for Imported {
     /// Nobody knows which streams used the memory: the device is waited for (R4.38).
     fn drop(&mut self) {
-        let space = self.space.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = space.driver.device_synchronize(space.device);
+        let (driver, device) = match &mut self.memory {
+            Memory::Pages(space) => {
+                let space = space.get_mut().unwrap_or_else(PoisonError::into_inner);
+                (&space.driver, space.device)
+            }
+            Memory::Plain(plain) => (&plain.driver, plain.device),
+        };
+        let _ = driver.device_synchronize(device);
     }
 }
 
@@ -72,7 +91,8 @@ impl Imports {
     /// descriptors are fetched from the sharing process.
     ///
     /// # Errors
-    /// [`Error::Handle`], [`Error::Process`], [`Error::NotExportable`] without fabric handles here; the driver's.
+    /// [`Error::Handle`], [`Error::Process`], [`Error::NotExportable`] without fabric handles here; the driver's. A plain
+    /// handle opens in another process than the one that made the memory, and only there.
     pub fn open(&self, handle: &[u8]) -> Result<Arc<Imported>> {
         // Held while importing, so that nobody imports the same at the same time.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +100,20 @@ impl Imports {
         if let Some(imported) = known.get(handle).and_then(Weak::upgrade) {
             return Ok(imported);
         }
-        let IpcHandle::Pages(pages) = IpcHandle::decode(handle)? else { return Err(HandleError::NotPages.into()) };
+        let imported = Arc::new(match IpcHandle::decode(handle)? {
+            IpcHandle::Plain(plain) => self.open_plain(&plain)?,
+            IpcHandle::Pages(pages) => self.open_pages(pages)?,
+        });
+        known.insert(handle.to_vec(), Arc::downgrade(&imported));
+        Ok(imported)
+    }
+
+    fn open_plain(&self, handle: &IpcMemHandle) -> Result<Imported> {
+        let (plain, addr, bytes) = Plain::open(Arc::clone(&self.driver), self.device, handle)?;
+        Ok(Imported { memory: Memory::Plain(plain), addr, bytes })
+    }
+
+    fn open_pages(&self, pages: IpcPages) -> Result<Imported> {
         let (handle_type, handles) = match pages.handles {
             PageHandles::Fds(numbers) => {
                 let fds = process::fds_of(pages.pid, &numbers)?;
@@ -90,9 +123,7 @@ impl Imports {
                 (HandleType::Fabric, handles.into_iter().map(Shareable::Fabric).collect::<Vec<_>>())
             }
         };
-        let imported = Arc::new(self.import(pages.page, handle_type, &handles)?);
-        known.insert(handle.to_vec(), Arc::downgrade(&imported));
-        Ok(imported)
+        self.import(pages.page, handle_type, &handles)
     }
 
     /// The memory that came over a socket ([`receive`](super::receive)); each call maps it anew.
@@ -143,6 +174,6 @@ impl Imports {
         undo.keep();
         space.pages = pages;
         let (addr, bytes) = (space.base, space.capacity());
-        Ok(Imported { space: Mutex::new(space), addr, bytes })
+        Ok(Imported { memory: Memory::Pages(Mutex::new(space)), addr, bytes })
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! The sharing process [exports](crate::Growable::share) pages; the other one [imports](Imports) them. They travel over a Unix
 //! socket ([`send`], [`receive`]), or as a string of bytes in PyTorch's format ([`Shared::ipc_handle`], [`Imports::open`]).
-//! Only the pages that a range touches are shared, and only they are reserved at the other end.
+//! A plain allocation travels as a string too ([`SharedPlain`]). Only the pages that a range touches are shared, and only they are reserved at the other end.
 
 mod handle;
 mod import;
+mod plain;
 mod process;
 mod socket;
 
@@ -15,6 +16,7 @@ use millpond_driver::{HandleType, Shareable};
 
 pub use handle::{HandleError, IpcHandle, IpcPages, PageHandles, VERSION};
 pub use import::{Imported, Imports};
+pub use plain::SharedPlain;
 pub use process::ProcessError;
 pub use socket::{receive, send};
 

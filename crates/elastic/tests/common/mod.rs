@@ -1,6 +1,8 @@
 //! What the tests of this crate share: a machine, and a ledger of what its log says is held.
 #![allow(dead_code)]
 
+pub mod meeting;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -48,6 +50,8 @@ pub struct Held {
     pub mapped: BTreeMap<u64, u64>,
     /// References to handles.
     pub handles: i64,
+    /// Plain memory of other processes, openings of each address.
+    pub opened: BTreeMap<u64, u32>,
     /// Page-locked bytes of the host that are in use or cached.
     pub device_free: u64,
 }
@@ -68,6 +72,11 @@ impl Ledger {
                 CallKind::Release => held.handles -= 1,
                 CallKind::Map => drop(held.mapped.insert(call.addr, call.size)),
                 CallKind::Unmap => held.mapped.retain(|&addr, _| !(call.addr..call.addr + call.size).contains(&addr)),
+                CallKind::IpcOpen => *held.opened.entry(call.addr).or_default() += 1,
+                CallKind::IpcClose => {
+                    *held.opened.entry(call.addr).or_default() -= 1;
+                    held.opened.retain(|_, times| *times > 0);
+                }
                 _ => {}
             }
         }
