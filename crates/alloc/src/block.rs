@@ -25,7 +25,7 @@ pub(crate) struct Block {
     pub next: BlockId,
     /// The segment, by its index in the pool.
     pub segment: u32,
-    /// Events that must complete before the block is free.
+    /// Events that must complete before the block is free; of an unmapped block, guards of its old mapping.
     pub events: u32,
     /// Where the free list has it.
     pub place: u32,
@@ -75,7 +75,12 @@ impl Block {
 
     /// Live or waiting: counted as active (R9.2).
     pub fn is_active(&self) -> bool {
-        !self.is_idle()
+        self.mapped && !self.is_idle()
+    }
+
+    /// Addresses whose pages have moved away and whose old mapping is still there: they wait for a guard.
+    pub fn is_leaving(&self) -> bool {
+        !self.mapped && self.events > 0
     }
 
     pub fn end(&self) -> u64 {

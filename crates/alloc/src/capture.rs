@@ -46,6 +46,14 @@ impl Held<'_> {
         self.set_gates();
     }
 
+    /// A capture gets memory of a pool: its graph will use the addresses whenever it is launched.
+    pub fn mark_captured(&mut self, pool: u32) {
+        let id = self.pools[pool as usize].key.memory_pool;
+        if let Some(memory_pool) = self.memory_pool(id) {
+            memory_pool.captured = true;
+        }
+    }
+
     /// Defers the free of a block that other streams use (R5.29).
     pub fn defer_free(&mut self, pool: u32, block: BlockId) -> Result<()> {
         let markers = if self.ladder.settings.graph_capture_record_stream_reuse {

@@ -1,5 +1,7 @@
 //! Saved states of a private pool (section 5.11 of the law).
 
+use std::sync::Arc;
+
 use millpond_driver::Stream;
 
 use crate::allocator::Allocator;
@@ -16,6 +18,8 @@ use crate::size::SizeClass;
 pub struct Checkpoint {
     pool: PoolId,
     segments: Vec<SavedSegment>,
+    /// While somebody holds a checkpoint, the pages of its pool stay where they are.
+    _held: Arc<()>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,13 +89,14 @@ impl Held<'_> {
             return Err(Error::NoCheckpoint { pool: id, why: "its last owner has released it" });
         }
         let indices: Vec<u32> = pool.pool_indices().collect();
+        let checkpoints = Arc::clone(&pool.checkpoints);
         let mut segments = Vec::new();
         for index in indices {
             let pool = &held.pools[index as usize];
             for segment in pool.segments.iter().flatten() {
                 let mut blocks = Vec::new();
                 for (id_of_block, block) in pool.blocks_of(segment) {
-                    if block.events > 0 {
+                    if block.mapped && block.events > 0 {
                         return Err(Error::NoCheckpoint { pool: id, why: "a block of it waits for events" });
                     }
                     let streams = pool
@@ -112,7 +117,7 @@ impl Held<'_> {
                 segments.push(SavedSegment { class: pool.key.class, stream: pool.key.stream, blocks });
             }
         }
-        Ok(Checkpoint { pool: id, segments })
+        Ok(Checkpoint { pool: id, segments, _held: checkpoints })
     }
 
     fn restore(&mut self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
@@ -155,7 +160,7 @@ impl Held<'_> {
     fn check_fit(&self, checkpoint: &Checkpoint, indices: &[u32]) -> Result<()> {
         let stale = |why: String| Error::StaleCheckpoint { pool: checkpoint.pool, why };
         for &index in indices {
-            if self.pools[index as usize].blocks.iter().any(|(_, block)| block.events > 0) {
+            if self.pools[index as usize].blocks.iter().any(|(_, block)| block.mapped && block.events > 0) {
                 return Err(stale("a block of it waits for events".to_owned()));
             }
         }

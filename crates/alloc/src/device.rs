@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::event::{Action, Event};
 use crate::oom::OomObserver;
 use crate::order::{NamedStream, TorchMap, TorchSet};
+use crate::pages::{Leaving, Pins};
 use crate::pending::{Deferred, Queue};
 use crate::pool::{Policy, Pool, PoolKey};
 use crate::private::{CustomAllocator, MemoryPool, PoolId};
@@ -63,8 +64,9 @@ pub(crate) mod gates {
     pub const PENDING: u32 = 1;
     /// A routing scope is open.
     pub const SCOPES: u32 = 2;
-    /// A capture is under way, and blocks freed in it may be used again before it ends.
-    pub const CAPTURE_REUSE: u32 = 4;
+    /// A capture is under way: blocks freed in it may be used again before it ends, and pages under blocks handed out in it
+    /// do not move.
+    pub const CAPTURE: u32 = 4;
     /// Caching is off.
     pub const UNCACHED: u32 = 8;
     /// Somebody wants events. The way is still short, but writes them.
@@ -112,6 +114,12 @@ pub(crate) struct Ladder {
     pub custom_ranges: BTreeMap<u64, u64>,
     /// Segments whose custom allocators are called when the locks are gone.
     pub returns: Vec<Return>,
+    /// Old mappings of pages that have moved.
+    pub leaving: Leaving,
+    /// The most bytes that were in use when a request wanted pages.
+    pub most_in_use: u64,
+    /// Pages that stay where they are.
+    pub pins: Pins,
     /// Handles that the driver failed to release; it is asked again at the next release.
     pub orphans: Vec<Handle>,
     /// Reservations (base and bytes) that the driver failed to free; likewise.
@@ -179,6 +187,9 @@ impl Core {
             uncached: BTreeMap::new(),
             custom_ranges: BTreeMap::new(),
             returns: Vec::new(),
+            leaving: Leaving::default(),
+            most_in_use: 0,
+            pins: Pins::default(),
             orphans: Vec::new(),
             orphan_ranges: Vec::new(),
             settings: Arc::clone(&settings),
@@ -290,7 +301,8 @@ impl Drop for Core {
         // Nobody is left who could be told of an error.
         let _ = held.release_cached(PoolId::DEFAULT, false, &caller);
         held.give_up_unmapped();
-        for event in std::mem::take(&mut held.ladder.spare_events) {
+        let guards = held.ladder.leaving.take_spare();
+        for event in std::mem::take(&mut held.ladder.spare_events).into_iter().chain(guards) {
             let _ = self.driver.event_destroy(event);
         }
         held.release();
@@ -446,8 +458,8 @@ impl<'a> Held<'a> {
         if !ladder.scopes.is_empty() {
             gates |= gates::SCOPES;
         }
-        if ladder.captures > 0 && ladder.settings.graph_capture_record_stream_reuse {
-            gates |= gates::CAPTURE_REUSE;
+        if ladder.captures > 0 {
+            gates |= gates::CAPTURE;
         }
         self.core.gates.store(gates, Release);
     }

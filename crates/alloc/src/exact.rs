@@ -53,7 +53,8 @@ impl Held<'_> {
     ) -> Result<u64> {
         let core = self.core;
         let held = self;
-        if !held.in_capture(caller)? {
+        let in_capture = held.in_capture(caller)?;
+        if !in_capture {
             held.process_events(Some(caller))?;
         } else if held.ladder.settings.graph_capture_record_stream_reuse {
             held.free_safe_in_capture(stream, caller, asked)?;
@@ -76,6 +77,9 @@ impl Held<'_> {
                 Some(caller),
             );
         };
+        if in_capture {
+            held.mark_captured(index);
+        }
         let pool = &mut held.pools[index as usize];
         pool.remove_free(entry.block);
         // What lies before is handed out and given back once the wanted block is carved.

@@ -7,7 +7,7 @@ use millpond_driver::{Access, Code, Device, Handle, HandleProps, Location};
 use crate::address_index::Place;
 use crate::block::{BlockId, NONE};
 use crate::caller::{Caller, Stack};
-use crate::device::{Happened, Held, Ladder};
+use crate::device::{Happened, Held};
 use crate::error::{Error, Result};
 use crate::event::Action;
 use crate::segment::{Pages, Source};
@@ -48,9 +48,18 @@ impl Held<'_> {
 
     /// The lowest place of the pool from which free or unmapped neighbours sum to `size` bytes (R4.11), else the one block
     /// of a new reservation (R4.12, R4.13).
-    fn place_to_expand(&mut self, pool: u32, size: u64) -> Result<Option<BlockId>> {
+    pub fn place_to_expand(&mut self, pool: u32, size: u64) -> Result<Option<BlockId>> {
+        let lowest = self.places_to_expand(pool, size).next();
+        match lowest {
+            Some(place) => Ok(Some(place)),
+            None => self.reserve_segment(pool, size),
+        }
+    }
+
+    /// All such places, lowest first.
+    pub fn places_to_expand(&self, pool: u32, size: u64) -> impl Iterator<Item = BlockId> {
         let held = &self.pools[pool as usize];
-        let room = |start: BlockId| {
+        let room = move |start: BlockId| {
             let (mut bytes, mut next) = (0, start);
             while bytes < size && next != NONE && held.blocks[next].is_idle() {
                 bytes += held.blocks[next].size;
@@ -58,21 +67,19 @@ impl Held<'_> {
             }
             bytes >= size
         };
-        let found = held.unmapped.values().map(|&gap| match held.blocks[gap].prev {
+        let starts = held.unmapped.values().map(|&gap| match held.blocks[gap].prev {
             prev if prev != NONE && held.blocks[prev].is_idle() => prev,
             _ => gap,
         });
-        if let Some(place) = found.into_iter().find(|&place| room(place)) {
-            return Ok(Some(place));
-        }
-        self.reserve_segment(pool, size)
+        starts.filter(move |&start| room(start))
     }
 
-    /// The page of new expandable segments of a class (R4.1), bytes.
+    /// The page of new expandable segments of a class (R4.1, `page_size_mb`), bytes.
     fn page_size(&self, class: SizeClass) -> u64 {
-        match class {
-            SizeClass::Small => SMALL_SEGMENT,
-            SizeClass::Large => self.ladder.settings.large_segment_size,
+        match (class, self.ladder.settings.page_size) {
+            (SizeClass::Small, _) => SMALL_SEGMENT,
+            (SizeClass::Large, 0) => self.ladder.settings.large_segment_size,
+            (SizeClass::Large, own) => own,
         }
     }
 
@@ -122,10 +129,40 @@ impl Held<'_> {
         stack: Option<&Stack>,
         caller: &Caller<'_>,
     ) -> Result<bool> {
-        let held = &self.pools[pool as usize];
-        let (addr, key) = (held.blocks[block].addr, held.key);
-        let Some(mapped) = self.map_pages(pool, block, bytes)? else { return Ok(false) };
+        let page = self.page_of(pool, block);
+        let Some(handles) = self.create_pages(bytes.div_ceil(page), page)? else { return Ok(false) };
+        let addr = self.pools[pool as usize].blocks[block].addr;
+        if let Err(error) = self.map_pages(addr, page, &handles) {
+            self.release_pages(&handles);
+            return Err(error);
+        }
+        self.book_pages(pool, block, &handles, stack, caller);
+        Ok(true)
+    }
+
+    /// Takes up pages that are mapped at the start of an unmapped block: they are free memory of its pool from now on (R4.15).
+    pub fn book_pages(
+        &mut self,
+        pool: u32,
+        block: BlockId,
+        handles: &[Handle],
+        stack: Option<&Stack>,
+        caller: &Caller<'_>,
+    ) {
         let held = &mut self.pools[pool as usize];
+        let (addr, key, index) = (held.blocks[block].addr, held.key, held.blocks[block].segment);
+        let segment = held.segment_at_mut(index);
+        let base = segment.base;
+        let Source::Expandable(pages) = &mut segment.source else {
+            unreachable!("only expandable segments have unmapped blocks")
+        };
+        let first = (addr - base) / pages.size;
+        debug_assert_eq!(base + first * pages.size, addr, "unmapped blocks begin at pages (R4.9)");
+        (first..).zip(handles).for_each(|(number, &handle)| pages.put(number, handle));
+        let mapped = handles.len() as u64 * pages.size;
+        if segment.stack.is_none() {
+            segment.stack = stack.cloned();
+        }
         held.unmapped.remove(&addr);
         held.blocks[block].mapped = true;
         if mapped < held.blocks[block].size {
@@ -138,80 +175,77 @@ impl Held<'_> {
         held.absorb(block, prev);
         held.absorb(block, next);
         held.insert_free(block);
-        let index = held.blocks[block].segment;
-        let segment = held.segment_at_mut(index);
-        if segment.stack.is_none() {
-            segment.stack = stack.cloned();
-        }
         self.core.index.insert(addr, mapped, Place { pool, segment: index });
         self.hold_more(pool, mapped);
         self.ladder.counts.device_allocs += 1;
         self.emit(Happened::new(Action::SegmentMap, addr, mapped, key).with(stack.cloned()), Some(caller));
-        Ok(true)
     }
 
-    /// Creates and maps the pages under the first `bytes` of an unmapped block and gives access to the device and its
-    /// peers (R4.7–R4.9). Returns the bytes mapped; `None` when the device has no room. A failure leaves nothing behind.
-    fn map_pages(&mut self, pool: u32, block: BlockId, bytes: u64) -> Result<Option<u64>> {
-        let driver = &self.core.driver;
+    /// Bytes of a page of an expandable block's segment.
+    pub fn page_of(&self, pool: u32, block: BlockId) -> u64 {
+        match &self.pools[pool as usize].segment(block).source {
+            Source::Expandable(pages) => pages.size,
+            _ => unreachable!("only expandable segments have pages"),
+        }
+    }
+
+    /// New pages; `None` when the device has no room for all of them (R4.9). A failure leaves nothing behind.
+    pub fn create_pages(&mut self, count: u64, page: u64) -> Result<Option<Vec<Handle>>> {
         let device = self.core.device;
-        let held = &self.pools[pool as usize];
-        let Source::Expandable(pages) = &held.segment(block).source else {
-            unreachable!("only expandable segments have unmapped blocks")
-        };
-        let (page, base, addr) = (pages.size, held.segment(block).base, held.blocks[block].addr);
-        let range = pages.touching(addr - base, bytes);
-        debug_assert_eq!(base + range.start * page, addr, "unmapped blocks begin at pages (R4.9)");
-        let props = HandleProps { rdma: driver.caps(device)?.rdma_with_vmm, ..HandleProps::on(device) };
-        let mut handles: Vec<Handle> = Vec::with_capacity((range.end - range.start) as usize);
-        let Ladder { orphans, peers, .. } = &mut *self.ladder;
-        let peers = &*peers;
-        // The first error is the one that counts; what can be undone is, and what cannot be released now is later.
-        let mut undo = |handles: &[Handle], mapped: usize| {
-            for i in 0..mapped {
-                let _ = driver.mem_unmap(addr + i as u64 * page, page);
-            }
-            orphans.extend(handles.iter().filter(|&&handle| driver.mem_release(handle).is_err()));
-        };
-        for _ in range.clone() {
-            match driver.mem_create(page, props) {
+        let props = HandleProps { rdma: self.core.driver.caps(device)?.rdma_with_vmm, ..HandleProps::on(device) };
+        let mut handles = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            match self.core.driver.mem_create(page, props) {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
-                    undo(&handles, 0);
+                    self.release_pages(&handles);
                     if !error.is_out_of_memory() {
                         return Err(Error::Driver(error));
                     }
-                    let _ = driver.take_last_error();
+                    let _ = self.core.driver.take_last_error();
                     tracing::warn!("no room for a page of {page} bytes on {device}");
                     return Ok(None);
                 }
             }
         }
-        for (i, &handle) in handles.iter().enumerate() {
-            if let Err(error) = driver.mem_map(addr + i as u64 * page, page, 0, handle) {
-                undo(&handles, i);
+        Ok(Some(handles))
+    }
+
+    /// Releases pages that are mapped nowhere; what cannot be released now is later.
+    pub fn release_pages(&mut self, handles: &[Handle]) {
+        let driver = &self.core.driver;
+        self.ladder.orphans.extend(handles.iter().filter(|&&handle| driver.mem_release(handle).is_err()));
+    }
+
+    /// Maps pages one behind the other from `addr` on, and gives access to the device and its peers (R4.8). After a failure
+    /// nothing is mapped there; the first error is the one that counts.
+    pub fn map_pages(&self, addr: u64, page: u64, handles: &[Handle]) -> Result<()> {
+        let driver = &self.core.driver;
+        let undo = |mapped: u64| {
+            for i in 0..mapped {
+                let _ = driver.mem_unmap(addr + i * page, page);
+            }
+        };
+        for (i, &handle) in (0..).zip(handles) {
+            if let Err(error) = driver.mem_map(addr + i * page, page, 0, handle) {
+                undo(i);
                 return Err(Error::Driver(error));
             }
         }
-        let mapped = handles.len() as u64 * page;
-        for &device in std::iter::once(&device).chain(peers) {
-            if let Err(error) = driver.mem_set_access(addr, mapped, Location::Device(device), Access::ReadWrite) {
-                undo(&handles, handles.len());
+        let count = handles.len() as u64;
+        for &device in std::iter::once(&self.core.device).chain(&self.ladder.peers) {
+            if let Err(error) = driver.mem_set_access(addr, count * page, Location::Device(device), Access::ReadWrite) {
+                undo(count);
                 return Err(Error::Driver(error));
             }
         }
-        let index = held.blocks[block].segment;
-        if let Source::Expandable(pages) = &mut self.pools[pool as usize].segment_at_mut(index).source {
-            range.zip(handles).for_each(|(number, handle)| pages.put(number, handle));
-        }
-        Ok(Some(mapped))
+        Ok(())
     }
 
     /// Unmaps the whole pages of a free expandable block (R4.19–R4.22); parts of pages at its ends stay free. A segment
     /// that has nothing left is given up. In a pool that is asleep the pages have gone before.
     pub fn unmap_block(&mut self, pool: u32, block: BlockId, caller: &Caller<'_>) -> Result<()> {
         let held = &self.pools[pool as usize];
-        let key = held.key;
         let segment = held.segment(block);
         let Source::Expandable(pages) = &segment.source else { unreachable!("only expandable blocks are unmapped") };
         let (base, page, stack) = (segment.base, pages.size, segment.stack.clone());
@@ -227,23 +261,29 @@ impl Held<'_> {
         }
         let (start, bytes) = (base + range.start * page, (range.end - range.start) * page);
         let held = &mut self.pools[pool as usize];
-        held.remove_free(block);
-        if start > addr {
-            let front = held.split_front(block, start - addr);
-            held.insert_free(front);
-        }
-        if held.blocks[block].size > bytes {
-            let back = held.split_back(block, bytes);
-            held.insert_free(back);
-        }
-        held.blocks[block].mapped = false;
-        let (prev, next) = (held.blocks[block].prev, held.blocks[block].next);
-        held.absorb(block, prev);
-        held.absorb(block, next);
-        let unmapped = held.blocks[block].clone();
-        held.unmapped.insert(unmapped.addr, block);
-        self.core.index.remove(start, bytes);
         let gone = held_before - held.segment(block).held_bytes();
+        let _ = held.carve(block, start, bytes);
+        let whole = held.join_unmapped(block);
+        self.book_unmapping(pool, (start, bytes), gone, stack, caller);
+        outcome?;
+        if whole {
+            self.give_up_segment(pool, block)?;
+        }
+        Ok(())
+    }
+
+    /// Books that a range of free memory, `gone` bytes of it still held, is its pool's no longer (R4.21).
+    pub fn book_unmapping(
+        &mut self,
+        pool: u32,
+        (start, bytes): (u64, u64),
+        gone: u64,
+        stack: Option<Stack>,
+        caller: &Caller<'_>,
+    ) {
+        let key = self.pools[pool as usize].key;
+        self.core.index.remove(start, bytes);
+        // Sleep leaves no trace of its own: every address that was mapped is unmapped once.
         if gone > 0 {
             self.hold_less(pool, gone);
             self.ladder.counts.device_frees += 1;
@@ -251,13 +291,7 @@ impl Held<'_> {
         if let Some(owner) = self.memory_pool(key.memory_pool).filter(|_| key.memory_pool.is_private()) {
             owner.driver_allocations -= 1;
         }
-        // Sleep leaves no trace of its own: every address that was mapped is unmapped once.
         self.emit(Happened::new(Action::SegmentUnmap, start, bytes, key).with(stack), Some(caller));
-        outcome?;
-        if !unmapped.is_split() {
-            self.give_up_segment(pool, block)?;
-        }
-        Ok(())
     }
 
     /// Unmaps and releases pages, after the segment's own stream has passed (R4.20). Returns those that are gone: all of
@@ -294,7 +328,7 @@ impl Held<'_> {
     }
 
     /// Gives the addresses of a wholly unmapped segment back (R4.22).
-    fn give_up_segment(&mut self, pool: u32, block: BlockId) -> Result<()> {
+    pub fn give_up_segment(&mut self, pool: u32, block: BlockId) -> Result<()> {
         let held = &mut self.pools[pool as usize];
         let (base, size) = (held.segment(block).base, held.segment(block).size);
         self.core.driver.mem_address_free(base, size)?;

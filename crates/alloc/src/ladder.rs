@@ -139,6 +139,10 @@ impl<'a> Held<'a> {
         {
             return Ok((held, found));
         }
+        if let Some(block) = held.reuse_under_pressure(request)? {
+            held.count_driver_allocation(request.key.memory_pool);
+            return Ok((held, Found { pool, block, fit }));
+        }
         // A real driver invalidates a capture in which memory is freed; only the `torch` preset does it (C21).
         let may_release = !request.in_capture || held.ladder.settings.preset == Preset::Torch;
         if may_release && held.release_available(pool, fit, caller)? {
@@ -161,6 +165,11 @@ impl<'a> Held<'a> {
                 Rung::CustomFailed => custom_failed = true,
                 Rung::NoRoom => {}
             }
+            // The wait may have freed pages that the release does not give back, in private pools say.
+            if let Some(block) = held.reuse_under_pressure(request)? {
+                held.count_driver_allocation(request.key.memory_pool);
+                return Ok((held, Found { pool, block, fit }));
+            }
             // PyTorch gives up here although the wait may have freed a fitting block (R2.7, L1).
             if held.ladder.settings.retry_after_sync
                 && let Some(block) = held.pools[pool as usize].find(fit)
@@ -182,6 +191,13 @@ impl<'a> Held<'a> {
             self.ladder.counts.retries += 1;
             self.emit(Happened::new(Action::Retry, 0, alloc_size, key), Some(caller));
         }
+        if !self.ladder.leaving.is_empty() && !request.in_capture {
+            self.unmap_passed()?;
+        }
+        if let Some(block) = self.reuse_first(request)? {
+            self.count_driver_allocation(key.memory_pool);
+            return Ok((self, Rung::Block(block)));
+        }
         let wanted = self.ladder.total_allocated.saturating_add(alloc_size);
         if self.ladder.limit.is_some_and(|limit| wanted > limit) {
             return Ok((self, Rung::NoRoom));
@@ -189,6 +205,10 @@ impl<'a> Held<'a> {
         if self.ladder.settings.throw_on_cudamalloc_oom {
             let allowed = self.ladder.settings.per_process_memory_fraction * self.core.total as f64;
             if wanted > allowed as u64 {
+                if let Some(block) = self.reuse_under_pressure(request)? {
+                    self.count_driver_allocation(key.memory_pool);
+                    return Ok((self, Rung::Block(block)));
+                }
                 self.ladder.counts.rejections += 1;
                 return Ok((self, Rung::Rejected));
             }
@@ -314,6 +334,9 @@ impl<'a> Held<'a> {
     /// Hands the block out and books it (R2.50).
     fn finish(&mut self, found: Found, request: &Request<'_>) -> u64 {
         let Found { pool, block, fit } = found;
+        if request.in_capture {
+            self.mark_captured(pool);
+        }
         self.hand_out(pool, block, fit, request.stack.clone(), request.caller)
     }
 

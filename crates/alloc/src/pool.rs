@@ -342,6 +342,33 @@ impl Pool {
         tail
     }
 
+    /// Takes a free block out of the list and cuts it down to [start, start+size): what lies before and behind stays free.
+    /// Returns what lies before.
+    pub fn carve(&mut self, id: BlockId, start: u64, size: u64) -> Option<BlockId> {
+        self.remove_free(id);
+        let before = start - self.blocks[id].addr;
+        let front = (before > 0).then(|| self.split_front(id, before));
+        if let Some(front) = front {
+            self.insert_free(front);
+        }
+        if self.blocks[id].size > size {
+            let back = self.split_back(id, size);
+            self.insert_free(back);
+        }
+        front
+    }
+
+    /// A block in no list has no memory any more: it merges with unmapped neighbours. Whether nothing of its segment is left.
+    pub fn join_unmapped(&mut self, id: BlockId) -> bool {
+        self.blocks[id].mapped = false;
+        let (prev, next) = (self.blocks[id].prev, self.blocks[id].next);
+        self.absorb(id, prev);
+        self.absorb(id, next);
+        let addr = self.blocks[id].addr;
+        self.unmapped.insert(addr, id);
+        !self.blocks[id].is_split()
+    }
+
     /// The free call's part of the books (R3.3): the block is no longer live, but still active.
     pub fn retire(&mut self, id: BlockId) {
         let block = &mut self.blocks[id];

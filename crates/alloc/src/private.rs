@@ -47,6 +47,10 @@ pub(crate) struct MemoryPool {
     pub driver_allocations: i64,
     pub custom: Option<Arc<dyn CustomAllocator>>,
     pub no_split: bool,
+    /// A capture has allocated into it.
+    pub captured: bool,
+    /// Shared with the checkpoints taken of it.
+    pub checkpoints: Arc<()>,
     /// Its expandable segments have addresses and no memory.
     pub asleep: Option<Sleep>,
     /// By size class: the pools of each stream, by raw handle, and the collection clock.
@@ -67,9 +71,16 @@ impl MemoryPool {
             driver_allocations: 0,
             custom,
             no_split: false,
+            captured: false,
+            checkpoints: Arc::default(),
             asleep: None,
             families: Default::default(),
         }
+    }
+
+    /// Whether somebody holds a checkpoint of it.
+    pub fn has_checkpoints(&self) -> bool {
+        Arc::strong_count(&self.checkpoints) > 1
     }
 
     /// The indices of all pools, small class first, streams in order.

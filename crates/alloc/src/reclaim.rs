@@ -13,7 +13,7 @@ use crate::stats::Metric;
 
 impl Held<'_> {
     /// The pools of a memory pool and class, in the order of stream handles.
-    fn family(&self, id: PoolId, class: SizeClass) -> Vec<u32> {
+    pub fn family(&self, id: PoolId, class: SizeClass) -> Vec<u32> {
         self.ladder
             .memory_pools
             .get(&id)
@@ -65,7 +65,7 @@ impl Held<'_> {
             }
             candidates = left;
         }
-        Ok(())
+        self.collect_pages(target.saturating_sub(reclaimed), caller)
     }
 
     /// Gives one whole, free cudaMalloc or custom segment back (R2.36).
@@ -140,6 +140,8 @@ impl Held<'_> {
         if only == PoolId::DEFAULT && !in_capture {
             self.emit(synchronised(self), Some(caller));
             self.synchronise_and_free(None, Some(caller))?;
+            // A page's memory goes back when its old mappings have gone, too.
+            self.unmap_all()?;
             self.release_whole(PoolId::DEFAULT, SizeClass::Large, caller)?;
             self.release_whole(PoolId::DEFAULT, SizeClass::Small, caller)?;
         }
@@ -152,6 +154,7 @@ impl Held<'_> {
                     continue;
                 }
                 self.synchronise_and_free(Some(id), Some(caller))?;
+                self.unmap_passed()?;
             }
             self.release_whole(id, SizeClass::Small, caller)?;
             self.release_whole(id, SizeClass::Large, caller)?;
@@ -167,7 +170,7 @@ impl Held<'_> {
     pub fn release_whole(&mut self, id: PoolId, class: SizeClass, caller: &Caller<'_>) -> Result<()> {
         let pools = self.family(id, class);
         let mut to_unmap = Vec::new();
-        for pool in pools {
+        for &pool in &pools {
             let entries: Vec<_> = self.pools[pool as usize].free.iter().collect();
             for entry in entries {
                 let block = &self.pools[pool as usize].blocks[entry.block];
@@ -181,7 +184,7 @@ impl Held<'_> {
         for (pool, block) in to_unmap {
             self.unmap_block(pool, block, caller)?;
         }
-        Ok(())
+        pools.into_iter().try_for_each(|pool| self.give_up_left(pool))
     }
 }
 

@@ -36,6 +36,11 @@ impl Segment {
             _ => self.size,
         }
     }
+
+    /// Whether a page has ever moved away from it.
+    pub fn has_been_left(&self) -> bool {
+        matches!(&self.source, Source::Expandable(pages) if !pages.departures.is_empty())
+    }
 }
 
 /// How the memory was obtained, and so how it goes back.
@@ -56,12 +61,14 @@ pub(crate) struct Pages {
     pub size: u64,
     /// Handles by page number; shorter than the segment while its end was never mapped.
     handles: Vec<Option<Handle>>,
+    /// By page number, how often a page has moved away from there.
+    departures: Vec<u8>,
     mapped: u64,
 }
 
 impl Pages {
     pub fn new(size: u64) -> Self {
-        Pages { size, handles: Vec::new(), mapped: 0 }
+        Pages { size, handles: Vec::new(), departures: Vec::new(), mapped: 0 }
     }
 
     /// Bytes mapped.
@@ -97,6 +104,21 @@ impl Pages {
         let handle = self.handles.get_mut(page as usize)?.take();
         self.mapped -= u64::from(handle.is_some());
         handle
+    }
+
+    /// Takes a page that moves away.
+    pub fn depart(&mut self, page: u64) -> Option<Handle> {
+        let number = page as usize;
+        if self.departures.len() <= number {
+            self.departures.resize(number + 1, 0);
+        }
+        self.departures[number] = self.departures[number].saturating_add(1);
+        self.take(page)
+    }
+
+    /// How often a page has moved away from there.
+    pub fn departures(&self, page: u64) -> u8 {
+        self.departures.get(page as usize).copied().unwrap_or(0)
     }
 
     /// The maximal runs of mapped pages, by page number.

@@ -105,6 +105,7 @@ impl Held<'_> {
         self.no_capture(id)?;
         self.core.driver.device_synchronize(self.core.device)?;
         self.process_events(Some(caller))?;
+        self.unmap_all()?;
         for class in SizeClass::ALL {
             self.release_whole(id, class, caller)?;
         }

@@ -34,6 +34,7 @@ impl Allocator {
         let mut wrong = Vec::new();
         held.check_pools(&mut wrong);
         held.check_waiting(&mut wrong);
+        held.check_homes(&mut wrong);
         held.check_sums(&mut wrong);
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
@@ -94,6 +95,9 @@ impl Held<'_> {
                 *events.entry((waiting.pool, waiting.block)).or_default() += 1;
             }
         }
+        for waiting in self.ladder.leaving.blocks() {
+            *events.entry(waiting).or_default() += 1;
+        }
         let deferred: BTreeSet<_> =
             self.ladder.deferred.iter().map(|deferred| (deferred.pool, deferred.block)).collect();
         check!(wrong, deferred.len() == self.ladder.deferred.len(), "a block is deferred twice");
@@ -122,6 +126,22 @@ impl Held<'_> {
             }
         }
         check!(wrong, events.is_empty(), "events wait for blocks that are not there: {events:?}");
+    }
+
+    /// Every page has one home.
+    fn check_homes(&self, wrong: &mut Vec<Violation>) {
+        let mut homes: BTreeMap<_, u64> = BTreeMap::new();
+        for segment in self.pools.iter().flat_map(|pool| pool.segments.iter().flatten()) {
+            let Source::Expandable(pages) = &segment.source else { continue };
+            for number in pages.ranges().flatten() {
+                let here = segment.base + number * pages.size;
+                if let Some(handle) = pages.get(number)
+                    && let Some(other) = homes.insert(handle, here)
+                {
+                    wrong.push(Violation(format!("a page is at home at {other:#x} and at {here:#x}")));
+                }
+            }
+        }
     }
 
     fn check_sums(&self, wrong: &mut Vec<Violation>) {
@@ -207,11 +227,12 @@ fn check_segment(pool: &Pool, (index, segment): (u32, &Segment), asleep: bool, w
             let apart = !last.is_idle() || !block.is_idle() || last.mapped != block.mapped;
             check!(wrong, apart, "idle neighbours at {:#x} and {:#x} are not merged", last.addr, block.addr);
         }
-        check!(wrong, block.mapped || block.is_idle(), "a block in use at {:#x} has no memory", block.addr);
+        let in_use = block.allocated || block.used;
+        check!(wrong, block.mapped || !in_use, "a block in use at {:#x} has no memory", block.addr);
         let listed = pool.unmapped.get(&block.addr) == Some(&id);
         check!(
             wrong,
-            listed != block.mapped,
+            listed != (block.mapped || block.is_leaving()),
             "block at {:#x}: mapped {}, listed as unmapped {listed}",
             block.addr,
             block.mapped

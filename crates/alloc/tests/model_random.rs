@@ -8,19 +8,24 @@ mod model;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use model::script::{ops, run, start};
+use model::script::{Op, Start, ops, run, run_until_exhausted, start};
+use model::settings::Key;
 use model::state::REACHABLE;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-/// Runs random scripts of at most `most` steps; how many of them reached what.
-fn hold_against_the_model(cases: u32, most: usize) -> BTreeMap<&'static str, u32> {
+fn runner(cases: u32) -> TestRunner {
     let more = std::env::var("MILLPOND_CASES").ok().and_then(|text| text.parse().ok());
     let cases = more.unwrap_or(cases);
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let mut runner = match more {
+    match more {
         Some(_) => TestRunner::new(config),
         None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
-    };
+    }
+}
+
+/// Runs random scripts of at most `most` steps; how many of them reached what.
+fn hold_against_the_model(cases: u32, most: usize) -> BTreeMap<&'static str, u32> {
+    let mut runner = runner(cases);
     let reached = RefCell::new(BTreeMap::new());
     let outcome = runner.run(&(start(), ops(most)), |(start, ops)| {
         let met = run(&start, &ops).map_err(TestCaseError::fail)?;
@@ -44,4 +49,27 @@ fn the_allocator_decides_like_the_model_on_random_scripts() {
 #[test]
 fn the_allocator_decides_like_the_model_on_long_scripts() {
     hold_against_the_model(100, 400);
+}
+
+/// `page_reuse:pressure` decides as PyTorch does until there is no memory; garbage collection, which learns of pages with it, is
+/// left out.
+#[test]
+fn pages_stay_where_the_model_has_them_until_memory_is_short() {
+    let without =
+        |keys: &[Key]| -> Vec<Key> { keys.iter().filter(|key| !matches!(key, Key::GcThreshold(_))).cloned().collect() };
+    let exhausted = std::cell::Cell::new(0);
+    let outcome = runner(500).run(&(start(), ops(80)), |(start, ops)| {
+        let start = Start { keys: without(&start.keys), ..start };
+        let ops: Vec<Op> = ops
+            .into_iter()
+            .map(|op| if let Op::Configure(keys) = op { Op::Configure(without(&keys)) } else { op })
+            .collect();
+        let came = run_until_exhausted(&start, &ops, "page_reuse:pressure").map_err(TestCaseError::fail)?;
+        exhausted.set(exhausted.get() + u32::from(came));
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    assert!(exhausted.get() > 50, "only {} scripts ran out of memory", exhausted.get());
 }

@@ -27,12 +27,23 @@ fn runner(cases: u32) -> TestRunner {
     }
 }
 
-/// Holds `promise` on random scripts.
-fn hold(cases: u32, promise: impl Fn(&Start, &[Op]) -> Result<(), String>) {
+/// Millpond's own ways in which every promise holds: none, and with pages that move.
+const WAYS: [&str; 3] =
+    ["", "expandable_segments:True,page_size_mb:2,page_reuse:always", "expandable_segments:True,page_reuse:pressure"];
+
+/// Holds `promise` on random scripts, in every way; where pages move on a third as many.
+fn hold(cases: u32, promise: impl Fn(&Start, &[Op], &str) -> Result<(), String>) {
+    for way in WAYS {
+        let cases = if way.is_empty() { cases } else { cases / 3 };
+        hold_in(way, cases, |start, ops| promise(start, ops, way));
+    }
+}
+
+fn hold_in(way: &str, cases: u32, promise: impl Fn(&Start, &[Op]) -> Result<(), String>) {
     let outcome =
         runner(cases).run(&(start(), ops(80)), |(start, ops)| promise(&start, &ops).map_err(TestCaseError::fail));
     if let Err(error) = outcome {
-        panic!("{error}");
+        panic!("{way}: {error}");
     }
 }
 
@@ -42,8 +53,8 @@ fn check(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
 
 #[test]
 fn a_no_two_live_allocations_overlap() {
-    hold(300, |start, ops| {
-        let mut solo = Solo::new(start, "");
+    hold(300, |start, ops, way| {
+        let mut solo = Solo::new(start, way);
         for op in ops {
             if let Outcome::At(addr) = solo.step(op) {
                 let (size, _) = solo.live[&addr];
@@ -63,8 +74,8 @@ fn a_no_two_live_allocations_overlap() {
 #[test]
 fn b_no_block_is_handed_out_while_recorded_work_on_another_stream_may_still_run() {
     let reuses = std::cell::Cell::new(0);
-    hold(300, |start, ops| {
-        let mut solo = Solo::new(&Start { manual: true, ..start.clone() }, "");
+    hold(300, |start, ops, way| {
+        let mut solo = Solo::new(&Start { manual: true, ..start.clone() }, way);
         let mut in_use: Vec<(u64, u64, Vec<Event>)> = Vec::new();
         for op in ops.iter().filter(|op| !matches!(op, Op::CaptureBegin { .. })) {
             let freed = if let Op::Free { nth, .. } = op { solo.nth_live(nth.to_owned()) } else { None };
@@ -95,8 +106,8 @@ fn b_no_block_is_handed_out_while_recorded_work_on_another_stream_may_still_run(
 
 #[test]
 fn c_the_same_requests_get_the_same_addresses() {
-    hold(150, |start, ops| {
-        let (mut first, mut second) = (Solo::new(start, ""), Solo::new(start, ""));
+    hold(150, |start, ops, way| {
+        let (mut first, mut second) = (Solo::new(start, way), Solo::new(start, way));
         for op in ops {
             let (a, b) = (first.step(op), second.step(op));
             check(a == b, || format!("{op:?}: {a:x?}, then {b:x?}"))?;
@@ -149,8 +160,8 @@ fn verified(solo: &Solo) -> Result<(), String> {
 
 #[test]
 fn d_freeing_everything_and_emptying_returns_reserved_to_zero() {
-    hold(300, |start, ops| {
-        let mut solo = Solo::new(start, "");
+    hold(300, |start, ops, way| {
+        let mut solo = Solo::new(start, way);
         for op in ops {
             solo.step(op);
         }
@@ -193,8 +204,8 @@ fn recount(solo: &Solo) -> BTreeMap<&'static str, [u64; 3]> {
 
 #[test]
 fn e_statistics_equal_a_recount_at_every_step() {
-    hold(200, |start, ops| {
-        let mut solo = Solo::new(start, "");
+    hold(200, |start, ops, way| {
+        let mut solo = Solo::new(start, way);
         let mut peaks: BTreeMap<&'static str, u64> = BTreeMap::new();
         for op in ops.iter().filter(|op| !matches!(op, Op::ResetPeaks | Op::ResetAccumulated)) {
             solo.step(op);
@@ -237,8 +248,8 @@ fn private_reserved(solo: &Solo) -> BTreeMap<PoolId, u64> {
 
 #[test]
 fn f_a_snapshot_read_back_gives_the_same_state() {
-    hold(100, |start, ops| {
-        let mut solo = Solo::new(start, "");
+    hold(100, |start, ops, way| {
+        let mut solo = Solo::new(start, way);
         solo.real.record_history(Some(HistoryOptions::default()));
         for op in ops {
             solo.step(op);
@@ -287,7 +298,7 @@ fn g_no_oom_is_raised_while_a_fitting_block_is_free_after_the_synchronising_rele
         keys.iter().filter(|key| !matches!(key, Key::MaxSplit(_) | Key::ThrowOnOom(_))).cloned().collect()
     };
     let ooms = std::cell::Cell::new(0);
-    hold(400, |start, ops| {
+    hold_in("", 400, |start, ops| {
         let start = Start { manual: true, keys: decides(&start.keys), ..start.clone() };
         let mut solo = Solo::new(&start, "retry_after_sync:True");
         for op in ops.iter().filter(|op| !matches!(op, Op::CaptureBegin { .. } | Op::Configure(_))) {
@@ -338,8 +349,8 @@ fn g_the_torch_preset_raises_where_an_immediate_retry_succeeds() {
 
 /// One run with one failure: the allocator verifies itself at the failure, at every tenth step after it and at the end, and all
 /// can be given back when the driver works again. Returns whether the failure came.
-fn survives(start: &Start, ops: &[Op], rule: FaultRule, back_to_zero: bool) -> Result<bool, String> {
-    let mut solo = Solo::new(start, "");
+fn survives(start: &Start, ops: &[Op], way: &str, rule: FaultRule, back_to_zero: bool) -> Result<bool, String> {
+    let mut solo = Solo::new(start, way);
     let before = solo.sim.faults_injected();
     solo.sim.fail(rule.clone());
     let mut struck = false;
@@ -368,13 +379,13 @@ const MEMORY: [CallKind; 3] = [CallKind::Malloc, CallKind::Create, CallKind::Res
 /// how many failures were injected.
 fn sweep(cases: u32, back_to_zero: bool, rules: impl Fn(u64, u64) -> Vec<FaultRule>) -> u64 {
     let injected = std::cell::Cell::new(0);
-    hold(cases, |start, ops| {
-        let mut solo = Solo::new(start, "");
+    hold(cases, |start, ops, way| {
+        let mut solo = Solo::new(start, way);
         let memory_calls = |solo: &Solo| MEMORY.iter().map(|&kind| solo.sim.count(kind)).sum::<u64>();
         let before = solo.sim.calls_made();
         ops.iter().for_each(|op| drop(solo.step(op)));
         for rule in rules(solo.sim.calls_made() - before, memory_calls(&solo)) {
-            let struck = survives(start, ops, rule, back_to_zero)?;
+            let struck = survives(start, ops, way, rule, back_to_zero)?;
             injected.set(injected.get() + u64::from(struck));
         }
         Ok(())
@@ -426,8 +437,8 @@ fn h_a_device_that_breaks_leaves_the_allocator_consistent() {
 #[test]
 fn e_peaks_equal_the_highest_value_between_two_steps_of_one_metric() {
     // `Action` events of a script say when reserved memory changes, so its exact peak is the highest running sum.
-    hold(100, |start, ops| {
-        let mut solo = Solo::new(start, "");
+    hold(100, |start, ops, way| {
+        let mut solo = Solo::new(start, way);
         solo.real.record_history(Some(HistoryOptions::default()));
         for op in ops.iter().filter(|op| !matches!(op, Op::ResetPeaks | Op::ResetAccumulated)) {
             solo.step(op);

@@ -3,7 +3,7 @@
 use millpond::config::Settings;
 use millpond::{Metric, Stats, TieOrder};
 use millpond_driver::Bytes;
-use millpond_replay::ledger::driver_time_us;
+use millpond_replay::ledger::{driver_calls, driver_time_us};
 use millpond_replay::snapshot::{Conditions, Recording, SnapshotRun};
 use millpond_replay::{Failure, Machine, Outcome, Program, RunError, Setup, Workload, WorkloadRun};
 use millpond_sim::EventMode;
@@ -55,10 +55,14 @@ pub struct Trial {
     pub ooms: u64,
     /// The most that live blocks held.
     pub peak_allocated: u64,
+    /// The most that blocks live or waiting for events held.
+    pub peak_active: u64,
     /// The most that was held from the driver.
     pub peak_reserved: u64,
     /// Allocations tried again after the synchronising release.
     pub retries: u64,
+    /// The allocator's driver calls.
+    pub driver_calls: u64,
     /// What the allocator's driver calls cost by the cost table.
     pub driver_us: u64,
 }
@@ -138,8 +142,10 @@ fn measure(mut program: impl Program, until: Until) -> Result<Trial, RunError> {
     Ok(Trial {
         ooms: stats.num_ooms + stats.num_oom_rejections,
         peak_allocated: peak(Metric::AllocatedBytes),
+        peak_active: peak(Metric::ActiveBytes),
         peak_reserved: peak(Metric::ReservedBytes),
         retries: stats.num_alloc_retries,
+        driver_calls: driver_calls(&program).values().sum(),
         driver_us: driver_time_us(&program),
     })
 }

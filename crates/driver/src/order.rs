@@ -34,6 +34,16 @@ pub trait Order {
     /// `OUT_OF_MEMORY`, `INVALID_DEVICE`.
     fn event_create(&self, device: Device) -> Result<Event>;
 
+    /// `cuEventCreate` for an event of the allocator's own: it says when a stream has passed, and no program knows of it. Where
+    /// a test completes events one by one, this one is not counted: it is complete when the events recorded before it on its
+    /// stream are.
+    ///
+    /// # Errors
+    /// As [`Order::event_create`].
+    fn guard_create(&self, device: Device) -> Result<Event> {
+        self.event_create(device)
+    }
+
     /// `cuEventDestroy`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
+use millpond::config::Dialect;
 use millpond::{Metric, Violation};
 use millpond_driver::{Code, Device, Memory};
 use millpond_replay::parity::{Case, Recording, find};
@@ -42,15 +43,27 @@ impl Subject {
 
     fn new(recording: &Recording, name: String) -> Self {
         let setup = Setup { log: false, ..recording.setup().unwrap() };
+        Subject::with(setup, recording.workload.clone(), name)
+    }
+
+    /// The same on a machine on which pages move.
+    fn with_moving_pages(&self) -> Self {
+        let mut setup = self.setup.clone();
+        let keys = "expandable_segments:True,page_size_mb:2,page_reuse:always";
+        setup.settings.apply(keys, Dialect::Millpond).unwrap();
+        Subject::with(setup, self.workload.clone(), format!("{}, pages move", self.name))
+    }
+
+    fn with(setup: Setup, workload: Workload, name: String) -> Self {
         let machine = Machine::new(&setup).unwrap();
         let counted =
             |machine: &Machine| (ALLOCATING.map(|kind| machine.sim().count(kind)), machine.sim().calls_made());
         let (before, made) = counted(&machine);
         let mut runner = Runner::new(&machine);
-        runner.run(&recording.workload.ops, |_, _, _| {}).unwrap();
+        runner.run(&workload.ops, |_, _, _| {}).unwrap();
         let (after, all) = counted(&machine);
         let calls = (std::array::from_fn(|kind| after[kind] - before[kind]), all - made);
-        Subject { name, setup, workload: recording.workload.clone(), calls }
+        Subject { name, setup, workload, calls }
     }
 
     /// The failures of this recording, one a run.
@@ -199,6 +212,13 @@ const PART: usize = 17;
 #[test]
 fn a_part_of_all_failures_leaves_the_allocator_consistent() {
     sweep(&short(), PART);
+}
+
+#[test]
+fn a_part_of_all_failures_leaves_the_allocator_consistent_while_pages_move() {
+    let moving: Vec<Subject> = short().iter().map(Subject::with_moving_pages).collect();
+    // A page of 2 MiB takes many calls where one of 20 takes few.
+    sweep(&moving, 10 * PART);
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::slab::Slab;
 pub(crate) struct EventState {
     pub device: Device,
     pub recording: Recording,
+    /// One of the allocator's own: it is not in the list of manual mode.
+    pub guard: bool,
 }
 
 #[derive(Debug)]
@@ -168,7 +170,14 @@ impl Order for Sim {
     fn event_create(&self, device: Device) -> Result<Event> {
         self.call(CallKind::EventCreate, 0, 0, |state| {
             state.check_device(device, CallKind::EventCreate)?;
-            Ok(Event(state.events.slab.insert(EventState { device, recording: Recording::Never })))
+            Ok(Event(state.events.slab.insert(EventState { device, recording: Recording::Never, guard: false })))
+        })
+    }
+
+    fn guard_create(&self, device: Device) -> Result<Event> {
+        self.call(CallKind::EventCreate, 0, 0, |state| {
+            state.check_device(device, CallKind::EventCreate)?;
+            Ok(Event(state.events.slab.insert(EventState { device, recording: Recording::Never, guard: true })))
         })
     }
 
@@ -279,7 +288,8 @@ impl State {
         if source.capture.is_some() {
             return self.record_in_capture(event, index);
         }
-        source.recorded += 1;
+        // A guard completes with what was recorded before it.
+        source.recorded += u64::from(!recorded.guard);
         let (ordinal, work) = (source.recorded, source.work);
         let done_at = source.busy_until;
         recorded.recording = Recording::Live { stream: index, ordinal, work, done_at };
@@ -288,6 +298,7 @@ impl State {
                 source.completed = ordinal;
                 source.passed = work;
             }
+            EventMode::Manual if recorded.guard => {}
             EventMode::Manual => self.events.push(index, ordinal, work, &self.streams),
             EventMode::Timed => {}
         }
@@ -387,6 +398,26 @@ mod tests {
         assert_eq!(done(&sim, &events), [true, true, false]);
         assert_eq!(sim.advance(5), 1);
         assert_eq!(sim.advance(1), 0);
+    }
+
+    #[test]
+    fn a_guard_completes_with_the_events_before_it_and_is_not_counted() {
+        let sim = sim(EventMode::Manual);
+        let guard = || {
+            let guard = sim.guard_create(D).unwrap();
+            sim.event_record(guard, A).unwrap();
+            guard
+        };
+        let nothing_before = guard();
+        let events = recorded(&sim, &[A, B]);
+        let behind = guard();
+        assert_eq!(done(&sim, &[nothing_before, behind]), [true, false]);
+        assert_eq!((sim.pending_events(), sim.advance(1)), (2, 1));
+        assert_eq!(done(&sim, &[events[0], behind, events[1]]), [true, true, false]);
+        assert_eq!((sim.advance(9), sim.pending_events()), (1, 0));
+        let (_, behind) = (recorded(&sim, &[A]), guard());
+        sim.event_synchronize(behind).unwrap();
+        assert_eq!(sim.pending_events(), 0, "what was before it is complete, too");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! and the host (see [`clocks`](crate::clocks)) one comes before the other, or it does not. The allocator, or whoever
 //! drives it, says when memory is handed out and given back, so that a hazard can be told by its cause.
 //!
+//! Bytes are physical ones: memory that is mapped at two addresses, or that has moved from one to another, is the same memory.
+//!
 //! Work in a capture is held against work of the same capture only: it does not run. When the graph is launched, all its
 //! work counts as one piece of work on that stream.
 
@@ -15,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls::CallKind;
 use crate::clocks::{Point, includes};
+use crate::mappings::Part;
 use crate::sim::{Sim, State};
 use crate::work::Work;
 
@@ -170,8 +173,9 @@ pub(crate) struct HazardCheck {
     reported: FxHashSet<(HazardKind, u64, Stream, u32)>,
     blocks: Vec<BlockState>,
     owners: Ranges<Owner>,
-    /// Uses, for ordinary work (0) and for each capture.
-    uses: FxHashMap<u64, Ranges<Cell>>,
+    /// Uses, for ordinary work (0) and for each capture, by the handle that the memory is part of; 0 for memory that is at one
+    /// address for good.
+    uses: FxHashMap<(u64, u64), Ranges<Cell>>,
     last_use: u64,
 }
 
@@ -313,7 +317,9 @@ impl State {
         };
         for (ranges, write) in [(work.reads, false), (work.writes, true)] {
             for &(addr, bytes) in ranges {
-                check.used(&context, addr, bytes, write);
+                for part in self.maps.parts(addr, bytes) {
+                    check.used(&context, (addr, bytes), part, write);
+                }
             }
         }
     }
@@ -352,30 +358,21 @@ impl HazardCheck {
     }
 
     pub fn forget_capture(&mut self, capture: u64) {
-        self.uses.remove(&capture);
+        self.uses.retain(|&(other, _), _| other != capture);
     }
 
-    fn used(&mut self, context: &Context<'_>, addr: u64, bytes: u64, write: bool) {
-        if bytes == 0 {
-            return;
-        }
+    fn used(&mut self, context: &Context<'_>, range: (u64, u64), part: Part, write: bool) {
         let mut pieces = Vec::new();
-        self.owners
-            .each(addr, addr.saturating_add(bytes), |from, to, &mut Owner(owner)| pieces.push((from, to, owner)));
+        let end = part.addr.saturating_add(part.bytes);
+        self.owners.each(part.addr, end, |from, to, &mut Owner(owner)| pieces.push((from, to, owner)));
         for (from, to, owner) in pieces {
-            self.used_piece(context, (addr, bytes), from, to, owner, write);
+            let piece =
+                Part { addr: from, bytes: to - from, handle: part.handle, offset: part.offset + (from - part.addr) };
+            self.used_piece(context, range, piece, owner, write);
         }
     }
 
-    fn used_piece(
-        &mut self,
-        context: &Context<'_>,
-        (addr, bytes): (u64, u64),
-        from: u64,
-        to: u64,
-        owner: u32,
-        write: bool,
-    ) {
+    fn used_piece(&mut self, context: &Context<'_>, (addr, bytes): (u64, u64), piece: Part, owner: u32, write: bool) {
         self.last_use += 1;
         let block = self.blocks.get(owner as usize);
         let label = match block {
@@ -393,7 +390,8 @@ impl HazardCheck {
             self.report(HazardKind::UseAfterFree, (0, owner), freed, &this, Hint::GiveBackLater);
         }
         let mut collisions: Vec<Arc<PastUse>> = Vec::new();
-        self.uses.entry(context.capture).or_default().each(from, to, |_, _, cell| {
+        let uses = self.uses.entry((context.capture, piece.handle)).or_default();
+        uses.each(piece.offset, piece.offset.saturating_add(piece.bytes), |_, _, cell| {
             for past in cell.write.iter().chain(&cell.reads) {
                 let conflict = write || past.write || past.owner != owner && !context.graph;
                 if conflict

@@ -81,7 +81,39 @@ impl std::fmt::Display for NotWhole {
     }
 }
 
+/// Part of a range, in one piece of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub addr: u64,
+    pub bytes: u64,
+    /// The handle; 0 for memory that is at one address for good.
+    pub handle: u64,
+    /// Offset in the handle; without one, the address.
+    pub offset: u64,
+}
+
 impl Mappings {
+    /// A range by the memory that is behind it.
+    pub fn parts(&self, addr: u64, bytes: u64) -> Vec<Part> {
+        let end = addr.saturating_add(bytes);
+        let (mut at, mut parts) = (addr, Vec::new());
+        let plain = |from: u64, to: u64| Part { addr: from, bytes: to - from, handle: 0, offset: from };
+        let first = self.mapping_at(addr).map_or(addr, |(base, _)| base);
+        for (&base, mapping) in self.mapped.range(first..end) {
+            let (from, to) = (base.max(addr), end.min(base + mapping.bytes));
+            if at < from {
+                parts.push(plain(at, from));
+            }
+            let offset = mapping.offset + (from - base);
+            parts.push(Part { addr: from, bytes: to - from, handle: mapping.handle, offset });
+            at = to;
+        }
+        if at < end {
+            parts.push(plain(at, end));
+        }
+        parts
+    }
+
     /// The granted range that holds `addr`.
     pub fn granted_at(&self, addr: u64) -> Option<(u64, &Granted)> {
         let (&base, granted) = self.granted.range(..=addr).next_back()?;
@@ -127,6 +159,20 @@ impl Mappings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_divided_where_its_memory_changes() {
+        let mut maps = Mappings::default();
+        for (addr, bytes, handle, offset) in [(100, 10, 7, 0), (120, 20, 8, 4)] {
+            maps.mapped.insert(addr, Mapping { bytes, handle, offset, access: Vec::new() });
+        }
+        let parts: Vec<_> =
+            maps.parts(95, 30).iter().map(|part| (part.addr, part.bytes, part.handle, part.offset)).collect();
+        assert_eq!(parts, [(95, 5, 0, 95), (100, 10, 7, 0), (110, 10, 0, 110), (120, 5, 8, 4)]);
+        let parts = maps.parts(130, 50);
+        assert_eq!((parts.len(), parts[0].handle, parts[0].offset, parts[1].offset), (2, 8, 14, 140));
+        assert_eq!(maps.parts(100, 0), []);
+    }
 
     #[test]
     fn a_range_is_whole_when_mappings_fill_it_exactly() {

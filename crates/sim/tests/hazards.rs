@@ -375,3 +375,30 @@ fn nothing_is_checked_when_it_is_off() {
     sim.launch(B, 1, &[], &[(addr, 1)]).unwrap();
     assert_eq!(sim.hazards(), []);
 }
+
+#[test]
+fn memory_that_has_moved_to_another_address_is_the_same_memory() {
+    for waits in [false, true] {
+        let sim = Sim::new(SimConfig { hazards: true, events: EventMode::Manual, ..SimConfig::default() });
+        let base = sim.mem_address_reserve(4 * M, 0, 0).unwrap();
+        let page = sim.mem_create(2 * M, HandleProps::on(D)).unwrap();
+        let here = |addr: u64| {
+            sim.mem_map(addr, 2 * M, 0, page).unwrap();
+            sim.mem_set_access(addr, 2 * M, Location::Device(D), Access::ReadWrite).unwrap();
+        };
+        here(base);
+        sim.hand_out(base, 2 * M, A, "first");
+        sim.launch(A, 1, &[], &[(base, 2 * M)]).unwrap();
+        sim.give_back(base, "");
+        here(base + 2 * M);
+        sim.hand_out(base + 2 * M, 2 * M, B, "second");
+        if waits {
+            let guard = sim.guard_create(D).unwrap();
+            sim.event_record(guard, A).unwrap();
+            sim.stream_wait_event(B, guard).unwrap();
+        }
+        sim.launch(B, 1, &[], &[(base + 3 * M, M)]).unwrap();
+        let kinds: Vec<_> = sim.hazards().iter().map(|hazard| hazard.kind).collect();
+        assert_eq!(kinds, if waits { vec![] } else { vec![HandedOutTooEarly] });
+    }
+}

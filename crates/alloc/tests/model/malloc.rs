@@ -47,6 +47,7 @@ impl Model {
             self.collect_garbage();
         }
         let mut fresh = self.alloc_block(&request, expandable, false);
+        self.exhausted |= !matches!(fresh, Fresh::Block(_));
         if let Fresh::NoMemory = fresh {
             if request.pool == DEFAULT
                 && let Some(block) = self.borrow_block(&request)?

@@ -84,7 +84,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(start: &Start) -> Self {
+    /// With the settings that `written` adds in Millpond's dialect, of which the model knows nothing.
+    pub fn new(start: &Start, written: &str) -> Self {
         let events = if start.manual { EventMode::Manual } else { EventMode::Immediate };
         let capacity = start.capacity;
         // The recordings' device does not enforce what CUDA forbids in a capture.
@@ -92,7 +93,8 @@ impl Pair {
         let sim = Sim::new(config);
         let mut conf = Conf::default();
         let text = conf.apply(&start.keys);
-        let (settings, _) = Settings::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let (mut settings, _) = Settings::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        settings.apply(written, Dialect::Millpond).unwrap_or_else(|error| panic!("{written}: {error}"));
         let real = Allocator::new(sim.clone(), DEVICE, World::of_recordings(settings, TieOrder::default())).unwrap();
         let seen = Arc::new(Seen::default());
         if start.watched {

@@ -75,7 +75,7 @@ pub enum Next {
 
 /// Runs a script to its end or to where the law ends: what it reached. The error says which step differs and how.
 pub fn run(start: &Start, ops: &[Op]) -> Result<BTreeSet<&'static str>, String> {
-    let mut pair = Pair::new(start);
+    let mut pair = Pair::new(start, "");
     for (i, op) in ops.iter().enumerate() {
         let compare = i % start.every == start.every - 1 || i + 1 == ops.len();
         let next = pair
@@ -90,6 +90,24 @@ pub fn run(start: &Start, ops: &[Op]) -> Result<BTreeSet<&'static str>, String> 
         pair.compare_names()?;
     }
     Ok(pair.model.reached)
+}
+
+/// Runs a script with settings that change nothing as long as there is memory: to its end, or to where there is none and
+/// only consistency is asked for. Whether it came there.
+pub fn run_until_exhausted(start: &Start, ops: &[Op], written: &str) -> Result<bool, String> {
+    let mut pair = Pair::new(start, written);
+    for (i, op) in ops.iter().enumerate() {
+        let outcome = pair.step(op);
+        if pair.model.exhausted {
+            let verified = pair.real.verify().map_err(|wrong| format!("step {i}, {op:?}: verify: {}", wrong[0]));
+            return verified.map(|()| true);
+        }
+        match outcome.and_then(|()| pair.settle(true)).map_err(|wrong| format!("step {i}, {op:?}: {wrong}"))? {
+            Next::GoOn => {}
+            Next::Stop => break,
+        }
+    }
+    Ok(false)
 }
 
 fn pick<T>(list: &[T], nth: usize) -> Option<&T> {

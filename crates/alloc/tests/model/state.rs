@@ -158,6 +158,8 @@ pub struct Model {
     pub sources: Vec<Box<dyn Source>>,
     /// Why the law says nothing from here on.
     pub undefined: Option<&'static str>,
+    /// Whether a request found the device or the limit exhausted.
+    pub exhausted: bool,
     /// Whether several deferred blocks were freed at once: their order is unspecified (R3.16).
     pub unordered: bool,
     /// Which of [`REACHABLE`] happened: so that a test can tell that its scripts go everywhere.
@@ -220,6 +222,7 @@ impl Model {
             next_counter: 0,
             sources: Vec::new(),
             undefined: None,
+            exhausted: false,
             unordered: false,
             reached: BTreeSet::new(),
         }

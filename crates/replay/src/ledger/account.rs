@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use millpond::{Metric, SegmentState};
 use millpond_driver::Device;
-use millpond_sim::{CallKind, Hazard, Sim};
+use millpond_sim::{CallKind, Hazard};
 
 use super::holdings::{ExpandableHolding, SegmentHolding};
 use super::peaks::{Coarse, Fine, STRIDE};
@@ -107,8 +107,7 @@ fn close(ledger: &mut Ledger, program: &impl Program, device: Device) {
     ledger.final_reserved = held(Metric::ReservedBytes);
     ledger.ooms = stats.num_ooms + stats.num_oom_rejections;
     ledger.retries = stats.num_alloc_retries;
-    let own = program.own_calls();
-    ledger.driver_calls = calls(machine.sim(), own);
+    ledger.driver_calls = driver_calls(program);
     ledger.driver_time_us = driver_time_us(program);
     ledger.segments = allocator.segments().iter().map(SegmentHolding::of).collect();
     ledger.expandable = ExpandableHolding::all(allocator);
@@ -120,11 +119,14 @@ fn made_by_program(kind: CallKind, own: OwnCalls) -> u64 {
         CallKind::EventRecord => own.event_records,
         CallKind::EventSynchronize => own.event_syncs,
         CallKind::StreamSynchronize => own.stream_syncs,
+        CallKind::StreamWaitEvent => own.stream_waits,
         _ => 0,
     }
 }
 
-fn calls(sim: &Sim, own: OwnCalls) -> BTreeMap<&'static str, u64> {
+/// The allocator's driver calls so far, by the names that recordings use.
+pub fn driver_calls(program: &impl Program) -> BTreeMap<&'static str, u64> {
+    let (sim, own) = (program.machine().sim(), program.own_calls());
     COUNTED.map(|(name, kind)| (name, sim.count(kind).saturating_sub(made_by_program(kind, own)))).into()
 }
 
@@ -132,7 +134,8 @@ fn calls(sim: &Sim, own: OwnCalls) -> BTreeMap<&'static str, u64> {
 /// too, its part.
 pub fn driver_time_us(program: &impl Program) -> u64 {
     let (sim, own) = (program.machine().sim(), program.own_calls());
-    let kinds = COUNTED.map(|(_, kind)| kind).into_iter().chain([CallKind::EventSynchronize, CallKind::MemInfo]);
+    let others = [CallKind::EventSynchronize, CallKind::MemInfo, CallKind::StreamWaitEvent];
+    let kinds = COUNTED.map(|(_, kind)| kind).into_iter().chain(others);
     let times: BTreeMap<&str, u64> = sim.call_times_us().into_iter().collect();
     let time = kinds.map(|kind| {
         let (all, time) = (sim.count(kind), times.get(kind.name()).copied().unwrap_or(0));

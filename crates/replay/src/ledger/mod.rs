@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use account::{Account, account, driver_time_us};
+pub use account::{Account, account, driver_calls, driver_time_us};
 pub use holdings::{ExpandableHolding, SegmentHolding};
 
 /// What a run came to. Sizes are bytes, times microseconds, requests counted from 0.

@@ -48,6 +48,8 @@ pub struct OwnCalls {
     pub event_syncs: u64,
     /// `cuStreamSynchronize`.
     pub stream_syncs: u64,
+    /// `cuStreamWaitEvent`.
+    pub stream_waits: u64,
 }
 
 /// Makes requests, one by one.

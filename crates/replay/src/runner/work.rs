@@ -11,6 +11,7 @@ impl Runner {
     pub(super) fn fork_join(&mut self, a: u32, b: u32) -> Result<()> {
         let (a, b) = (self.stream(a), self.stream(b));
         self.own.event_records += 1;
+        self.own.stream_waits += 1;
         let sim = self.sim();
         let event = sim.event_create(self.device)?;
         let ordered = sim.event_record(event, a).and_then(|()| sim.stream_wait_event(b, event));
@@ -34,6 +35,7 @@ impl Runner {
 
     pub(super) fn event_wait(&mut self, event: u32, stream: u32) -> Step {
         let event = self.waits.named(event).ok_or(Nonsense::UnknownEvent { event })?;
+        self.own.stream_waits += 1;
         Ok(done(self.sim().stream_wait_event(self.stream(stream), event)))
     }
 
