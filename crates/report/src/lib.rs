@@ -30,6 +30,7 @@ mod words;
 pub mod bench;
 pub mod conf;
 pub mod device;
+pub mod diff;
 pub mod parity;
 pub mod replay;
 pub mod stats;

@@ -4,6 +4,7 @@ mod bench;
 mod completions;
 mod conf;
 mod device;
+mod diff;
 mod explain;
 mod export;
 mod man;
@@ -36,6 +37,8 @@ pub enum Verb {
     Replay(replay::Args),
     /// Replay the same requests under many settings, and find the smallest device that survives
     Sweep(sweep::Args),
+    /// Say what grew between two states, by stack
+    Diff(diff::Args),
     /// Say what state a snapshot holds
     Stats(stats::Args),
     /// Write one page for a browser that shows what happened
@@ -66,6 +69,7 @@ impl Verb {
         match self {
             Verb::Replay(args) => replay::run(&args, shell),
             Verb::Sweep(args) => sweep::run(&args, shell),
+            Verb::Diff(args) => diff::run(&args, shell),
             Verb::Stats(args) => stats::run(&args, shell),
             Verb::View(args) => view::run(&args, shell),
             Verb::Export(args) => export::run(&args, shell),

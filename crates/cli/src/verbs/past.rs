@@ -38,11 +38,11 @@ pub struct Args {
     /// Replay under these settings; may be repeated. A snapshot needs none: it is shown as it was recorded [default of a
     /// workload: PyTorch's defaults]
     #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
-    conf: Vec<String>,
+    pub conf: Vec<String>,
 
     /// The device's memory in replays [default: as for `millpond replay`]
     #[arg(long, value_name = "SIZE")]
-    capacity: Option<Bytes>,
+    pub capacity: Option<Bytes>,
 
     /// Memory of the device that others use in replays [default: of a scenario its own, else none]
     #[arg(long, value_name = "SIZE")]
@@ -50,7 +50,7 @@ pub struct Args {
 
     /// When events complete in replays of workloads [default: of a scenario its own, else immediate]
     #[arg(long, value_enum, value_name = "MODE")]
-    events: Option<Events>,
+    pub events: Option<Events>,
 
     /// Which device of a snapshot [default: all]
     #[arg(long, value_name = "INDEX")]
@@ -58,7 +58,7 @@ pub struct Args {
 
     /// Let packed files unpack to more than 64 times their size
     #[arg(long)]
-    allow_expansion: bool,
+    pub allow_expansion: bool,
 }
 
 /// The past, with what it refers to.
@@ -109,6 +109,21 @@ pub fn look(args: &Args, beside: Beside) -> Result<Past, Stop> {
 }
 
 impl Args {
+    /// A file, and nothing else said.
+    pub fn of(path: &Path) -> Self {
+        Args {
+            file: Some(path.to_owned()),
+            scenario: None,
+            seed: None,
+            conf: Vec::new(),
+            capacity: None,
+            others: None,
+            events: None,
+            device: None,
+            allow_expansion: false,
+        }
+    }
+
     fn settings(&self) -> Result<Vec<Settings>, Failure> {
         let written = |conf: &String| match Settings::written(conf) {
             Ok((settings, _)) => Ok(settings),
