@@ -95,7 +95,7 @@ impl Held<'_> {
         let key = self.pools[pool as usize].key;
         let page = self.page_size(key.class);
         let (reserve, _) = self.reserve_bytes(key.stream.raw);
-        let bytes = reserve.div_ceil(page) * page;
+        let bytes = reserve.div_ceil(page).saturating_mul(page);
         let base = self.core.driver.mem_address_reserve(bytes, 0, 0).inspect_err(|error| {
             let (count, total) = self.core.world.expandable_segments();
             tracing::error!(

@@ -23,6 +23,12 @@ impl Progress {
         Progress(bar)
     }
 
+    /// So many steps are done, of so many.
+    pub fn of(&self, done: usize, total: usize) {
+        self.0.set_length(total as u64);
+        self.0.set_position(done as u64);
+    }
+
     /// So many steps are done.
     pub fn at(&self, done: u64) {
         self.0.set_position(done);

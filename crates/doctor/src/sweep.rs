@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::bounds::Bounds;
 use crate::conf::Conf;
 use crate::search::{Smallest, smallest};
-use crate::trial::{Patient, Until};
+use crate::trial::{Patient, Trial, Until};
 
 /// What is swept.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub struct Sweep {
 }
 
 /// What became of the requests under one setting. Bytes and microseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Setting {
     /// The setting's text.
     pub conf: String,
@@ -97,15 +97,27 @@ fn try_out(patient: &Patient<'_>, conf: &Conf, plan: Plan) -> Result<Setting, Ru
         None => None,
     };
     Ok(Setting {
-        conf: conf.text.clone(),
-        fits: trial.survives(),
         min_capacity: found.map(|Smallest { capacity, .. }| capacity),
         fails_above: found.and_then(|found| found.fails_above),
         also_survives: found.and_then(|found| found.also_survives),
-        peak_reserved: trial.peak_reserved,
-        ooms: trial.ooms,
-        retries: trial.retries,
-        driver_us: trial.driver_us,
-        took: start.elapsed(),
+        ..Setting::new(&conf.text, trial, start.elapsed())
     })
+}
+
+impl Setting {
+    /// What one replay under the setting `conf` came to, without a search.
+    pub(crate) fn new(conf: &str, trial: Trial, took: Duration) -> Self {
+        Setting {
+            conf: conf.to_owned(),
+            fits: trial.survives(),
+            min_capacity: None,
+            fails_above: None,
+            also_survives: None,
+            peak_reserved: trial.peak_reserved,
+            ooms: trial.ooms,
+            retries: trial.retries,
+            driver_us: trial.driver_us,
+            took,
+        }
+    }
 }

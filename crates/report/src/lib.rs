@@ -31,6 +31,7 @@ pub mod bench;
 pub mod conf;
 pub mod device;
 pub mod diff;
+pub mod doctor;
 pub mod parity;
 pub mod replay;
 pub mod stats;

@@ -5,6 +5,7 @@ mod completions;
 mod conf;
 mod device;
 mod diff;
+mod doctor;
 mod explain;
 mod export;
 mod man;
@@ -33,6 +34,8 @@ pub enum Answer {
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
+    /// Say why a job ran out of memory, and which setting would have fitted
+    Doctor(doctor::Args),
     /// Replay a workload, a snapshot or a scenario on a simulated device
     Replay(replay::Args),
     /// Replay the same requests under many settings, and find the smallest device that survives
@@ -67,6 +70,7 @@ impl Verb {
     /// Does it.
     pub fn run(self, shell: &mut Shell) -> Result<Answer, Stop> {
         match self {
+            Verb::Doctor(args) => doctor::run(&args, shell),
             Verb::Replay(args) => replay::run(&args, shell),
             Verb::Sweep(args) => sweep::run(&args, shell),
             Verb::Diff(args) => diff::run(&args, shell),

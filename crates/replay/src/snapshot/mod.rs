@@ -10,13 +10,13 @@ mod state;
 
 pub use requests::{NewMemory, Recorded, Request, requests};
 pub use run::{Conditions, SnapshotRun, Trust, trust};
-pub use state::{Bases, InUse, State};
+pub use state::{Bases, InUse, State, is_memory};
 
 use millpond::SegmentState;
-use millpond::config::{ConfigError, Settings};
-use millpond::size::{SMALL_SEGMENT, SizeClass};
+use millpond::config::{ConfigError, Reserve, Settings};
+use millpond::size::{self, SMALL_SEGMENT, SizeClass};
 use millpond_driver::{Bytes, Device};
-use millpond_snapshot::{Action, Snapshot, StackId};
+use millpond_snapshot::{Action, Snapshot, StackId, TraceEntry};
 use rustc_hash::FxHashMap;
 
 /// One device of a snapshot, ready to be replayed.
@@ -34,6 +34,8 @@ pub struct Recording<'s> {
     pub requests: Vec<Recorded>,
     /// Bytes held from the driver at the first OOM, and bytes free on the device then.
     pub first_oom: Option<OomAccount>,
+    /// The most that an expandable segment can have reserved, bytes: the next one begins there.
+    reach: Option<u64>,
 }
 
 /// The account at an OOM, in bytes.
@@ -47,6 +49,24 @@ pub struct OomAccount {
     pub device_free: u64,
     /// Rounded bytes of the request.
     pub request: u64,
+    /// Where the device had room for what the request needed: the most that the allocator can have been allowed to hold. The
+    /// settings of the file state no limit, so it was set while the program ran, or the driver refused for a reason of its own.
+    pub limit: Option<u64>,
+}
+
+impl OomAccount {
+    fn new(entry: usize, oom: &TraceEntry, reserved: u64, settings: &Settings) -> Self {
+        let (request, device_free) = (oom.size, oom.addr);
+        // A page is the most that an expandable segment needs beyond the request.
+        let needed = match settings.expandable_segments {
+            true => size::round_up(request, page(settings, SizeClass::of(request))),
+            false => size::segment_size(request, settings.large_segment_size),
+        };
+        let is_allowed_all = settings.per_process_memory_fraction >= 1.0;
+        let most = reserved.saturating_add(needed).saturating_sub(1);
+        let limit = (is_allowed_all && needed <= device_free).then_some(most - most % SMALL_SEGMENT);
+        OomAccount { entry, reserved, device_free, request, limit }
+    }
 }
 
 /// A device index that the file does not have.
@@ -76,48 +96,65 @@ impl<'s> Recording<'s> {
     /// # Errors
     /// [`NoDevice`].
     pub fn new(snapshot: &'s Snapshot, device: usize) -> Result<Self, NoDevice> {
+        Self::under(snapshot, device, recorded_settings(snapshot))
+    }
+
+    /// As [`Recording::new`], recorded under `settings`, whatever the file says.
+    ///
+    /// # Errors
+    /// [`NoDevice`].
+    pub fn under(snapshot: &'s Snapshot, device: usize, settings: Settings) -> Result<Self, NoDevice> {
         let known = devices(snapshot);
         if !known.contains(&device) {
             return Err(NoDevice { device, known });
         }
-        let settings = recorded_settings(snapshot);
         let trace = snapshot.trace(device);
-        let start = State::last(snapshot, device, &settings).rewind(trace);
+        let last = State::last(snapshot, device, &settings);
+        let reach_at_the_end = last.reach();
+        let start = last.rewind(trace);
+        let reach = [start.reach(), reach_at_the_end].into_iter().flatten().min();
         let mut reserved = start.reserved();
         let mut first_oom = None;
         for (index, entry) in trace.iter().enumerate() {
             match entry.action {
-                Action::SegmentAlloc | Action::SegmentMap => reserved += entry.size,
+                Action::SegmentAlloc | Action::SegmentMap => reserved = reserved.saturating_add(entry.size),
                 Action::SegmentFree | Action::SegmentUnmap => reserved = reserved.saturating_sub(entry.size),
                 Action::Oom if first_oom.is_none() => {
-                    first_oom =
-                        Some(OomAccount { entry: index, reserved, device_free: entry.addr, request: entry.size });
+                    first_oom = Some(OomAccount::new(index, entry, reserved, &settings));
                 }
                 _ => {}
             }
         }
-        Ok(Recording { snapshot, device, settings, start, requests: requests(trace), first_oom })
+        Ok(Recording { snapshot, device, settings, start, requests: requests(trace), first_oom, reach })
     }
 
     /// The device's memory as far as the file tells: what was held and what was free at the first OOM, which leaves out what
-    /// others used; 80 GiB without an OOM.
+    /// others used, or what was allowed; 80 GiB without an OOM.
     pub fn capacity(&self) -> Bytes {
-        Bytes(self.first_oom.map_or(80 << 30, |oom| oom.reserved + oom.device_free))
+        let known = |oom: OomAccount| oom.limit.unwrap_or(oom.reserved.saturating_add(oom.device_free));
+        Bytes(self.first_oom.map_or(80 << 30, known))
     }
 
     /// The start state as segments with their blocks, and where the reservations of expandable segments begin; on device 0,
     /// as every replay is. `settings` and `capacity` decide how far a reservation goes.
     pub fn start_segments(&self, settings: &Settings, capacity: Bytes) -> (Vec<SegmentState>, Bases) {
-        let (reserve, _) = settings.reserve_for(None, capacity.0);
+        let (reserve, _) = self.within_reach(settings.clone(), capacity).reserve_for(None, capacity.0);
         let bases = Bases::of(self.snapshot, self.device, reserve);
         let segments = self.start.segments(Device(0), &bases, |class| {
-            let page = match class {
-                SizeClass::Small => SMALL_SEGMENT,
-                SizeClass::Large => settings.large_segment_size,
-            };
-            (reserve.div_ceil(page) * page, page)
+            let page = page(settings, class);
+            (reserve.div_ceil(page).saturating_mul(page), page)
         });
         (segments, bases)
+    }
+
+    /// The settings with what an expandable segment reserves on a device of `capacity` cut to what lay between two of them: a
+    /// file does not say how large the device was, and recorded addresses are not to collide.
+    pub fn within_reach(&self, mut settings: Settings, capacity: Bytes) -> Settings {
+        if let Some(reach) = self.reach.filter(|&reach| reach < settings.reserve_for(None, capacity.0).0) {
+            // A whole number of pages is exact as a fraction of GiB.
+            settings.expandable_segments_reserve = Some(Reserve::GiB(reach as f64 / (1u64 << 30) as f64));
+        }
+        settings
     }
 
     /// The bytes of the block of every allocation, by the index of its entry; 0 of other entries. A trace names only what
@@ -138,6 +175,14 @@ impl<'s> Recording<'s> {
             stacks.remove(&entry.addr);
         }
         stacks
+    }
+}
+
+/// Bytes of a page of an expandable segment (R4.1).
+fn page(settings: &Settings, class: SizeClass) -> u64 {
+    match class {
+        SizeClass::Small => SMALL_SEGMENT,
+        SizeClass::Large => settings.large_segment_size,
     }
 }
 

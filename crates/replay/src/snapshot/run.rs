@@ -89,11 +89,15 @@ impl<'r> SnapshotRun<'r> {
     /// The allocator's or driver's: the start state does not fit the conditions. Under other
     /// settings that is an out-of-memory error before the first request.
     pub fn new(recording: &'r Recording<'r>, conditions: &Conditions) -> Result<Self, Failure> {
+        let settings = conditions.settings.clone();
         let machine = Machine::new(&Setup {
             capacity: conditions.capacity,
             others: conditions.others,
             events: EventMode::Manual,
-            settings: conditions.settings.clone(),
+            settings: match conditions.as_recorded {
+                true => recording.within_reach(settings, conditions.capacity),
+                false => settings,
+            },
             tie_order: conditions.tie_order,
             va_base: 1 << 21,
             va_end: 1 << 56,

@@ -39,6 +39,12 @@ pub struct State {
     pub contradictions: u64,
 }
 
+/// Whether a range of addresses can be a device's memory: a damaged file may name any number, and sums of such are none.
+pub fn is_memory(addr: u64, size: u64) -> bool {
+    const MOST: u64 = 1 << 44;
+    size <= MOST && addr.checked_add(size).is_some()
+}
+
 pub(crate) fn pool_id(pool: Option<millpond_snapshot::PoolId>) -> PoolId {
     let (first, second) = pool.unwrap_or_default().pair();
     PoolId(first, second)
@@ -53,7 +59,13 @@ impl State {
                 SegmentType::Small => SizeClass::Small,
                 SegmentType::Large => SizeClass::Large,
             };
-            let size = segment.blocks.iter().map(|block| block.size).sum();
+            let size = segment.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
+            if !is_memory(segment.address, size)
+                || segment.blocks.iter().any(|block| !is_memory(block.address, block.size))
+            {
+                state.contradictions += 1;
+                continue;
+            }
             let range = Range {
                 size,
                 stream: segment.stream,
@@ -93,6 +105,10 @@ impl State {
     /// Takes one entry back.
     fn undo(&mut self, entry: &TraceEntry) {
         let (addr, size) = (entry.addr, entry.size);
+        if !is_memory(addr, size) && entry.action != Action::Oom {
+            self.contradictions += 1;
+            return;
+        }
         match entry.action {
             Action::Alloc => self.contradictions += u64::from(self.active.remove(&addr).is_none()),
             Action::FreeRequested => match self.active.get_mut(&addr) {
@@ -181,6 +197,30 @@ impl State {
     /// Bytes held from the driver.
     pub fn reserved(&self) -> u64 {
         self.ranges.values().map(|range| range.size).sum()
+    }
+
+    /// The least distance from the beginning of an expandable segment's memory to that of another pool, in whole pages: no
+    /// reservation can have been longer. `None` where no such two follow each other.
+    pub(super) fn reach(&self) -> Option<u64> {
+        let mut least = None;
+        let mut open: Option<(u64, &Range)> = None;
+        for (&base, range) in &self.ranges {
+            let is_same = |other: &Range| {
+                let key = |range: &Range| (range.expandable, range.stream, range.class, range.pool);
+                key(other) == key(range)
+            };
+            match open {
+                Some((_, first)) if is_same(first) => continue,
+                Some((from, first)) if first.expandable => {
+                    let page = super::page(&self.settings, first.class);
+                    let distance = (base - from) / page * page;
+                    least = [least, Some(distance).filter(|&distance| distance > 0)].into_iter().flatten().min();
+                }
+                _ => {}
+            }
+            open = Some((base, range));
+        }
+        least
     }
 
     /// Blocks in use by address: the order in which they are placed under other settings. What made a segment lies before
