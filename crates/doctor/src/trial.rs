@@ -80,6 +80,22 @@ impl Patient<'_> {
     /// # Errors
     /// A request that makes no sense.
     pub fn replay(&self, settings: &Settings, capacity: Bytes, until: Until) -> Result<Trial, RunError> {
+        let trial = self.run(settings, capacity, |program| measure(program, until))?;
+        // A device on which nothing can be set up fits nothing.
+        Ok(trial.unwrap_or(Trial { ooms: 1, ..Trial::default() }))
+    }
+
+    /// Sets the requests up on a fresh device of `capacity` under `settings` and lets `look` make them; `None` if already
+    /// the start state does not fit.
+    ///
+    /// # Errors
+    /// A request that makes no sense.
+    pub fn run<T>(
+        &self,
+        settings: &Settings,
+        capacity: Bytes,
+        look: impl FnOnce(&mut dyn Program) -> Result<T, RunError>,
+    ) -> Result<Option<T>, RunError> {
         match self.requests {
             Requests::Workload { workload, events } => {
                 let setup = Setup {
@@ -90,17 +106,11 @@ impl Patient<'_> {
                     devices: workload.devices(),
                     ..Setup::default()
                 };
-                match Machine::new(&setup) {
-                    Ok(machine) => measure(WorkloadRun::new(workload, &machine), until),
-                    // A device on which nothing can be set up fits nothing.
-                    Err(_) => Ok(Trial { ooms: 1, ..Trial::default() }),
-                }
+                Machine::new(&setup).ok().map(|machine| look(&mut WorkloadRun::new(workload, &machine))).transpose()
             }
             Requests::Snapshot { recording, tie_order } => {
-                match SnapshotRun::new(recording, &self.conditions(recording, settings, capacity, tie_order)) {
-                    Ok(run) => measure(run, until),
-                    Err(_) => Ok(Trial { ooms: 1, ..Trial::default() }),
-                }
+                let conditions = self.conditions(recording, settings, capacity, tie_order);
+                SnapshotRun::new(recording, &conditions).ok().map(|mut run| look(&mut run)).transpose()
             }
         }
     }
@@ -131,7 +141,7 @@ impl Patient<'_> {
 }
 
 /// Runs a program and reads its figures. All of the first device's, as `millpond replay` has them.
-fn measure(mut program: impl Program, until: Until) -> Result<Trial, RunError> {
+fn measure(program: &mut dyn Program, until: Until) -> Result<Trial, RunError> {
     while let Some(outcome) = program.next_request()? {
         if until == Until::FirstOom && is_out_of_memory(&outcome) {
             break;
@@ -145,8 +155,8 @@ fn measure(mut program: impl Program, until: Until) -> Result<Trial, RunError> {
         peak_active: peak(Metric::ActiveBytes),
         peak_reserved: peak(Metric::ReservedBytes),
         retries: stats.num_alloc_retries,
-        driver_calls: driver_calls(&program).values().sum(),
-        driver_us: driver_time_us(&program),
+        driver_calls: driver_calls(program).values().sum(),
+        driver_us: driver_time_us(program),
     })
 }
 

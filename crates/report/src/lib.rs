@@ -33,6 +33,7 @@ pub mod device;
 pub mod diff;
 pub mod doctor;
 pub mod parity;
+pub mod plan;
 pub mod replay;
 pub mod stats;
 pub mod sweep;

@@ -11,6 +11,7 @@ mod export;
 mod man;
 mod parity;
 mod past;
+mod plan;
 mod replay;
 mod sim;
 mod stats;
@@ -40,6 +41,8 @@ pub enum Verb {
     Replay(replay::Args),
     /// Replay the same requests under many settings, and find the smallest device that survives
     Sweep(sweep::Args),
+    /// Find how large a cache may be beside recorded requests
+    Plan(plan::Args),
     /// Say what grew between two states, by stack
     Diff(diff::Args),
     /// Say what state a snapshot holds
@@ -73,6 +76,7 @@ impl Verb {
             Verb::Doctor(args) => doctor::run(&args, shell),
             Verb::Replay(args) => replay::run(&args, shell),
             Verb::Sweep(args) => sweep::run(&args, shell),
+            Verb::Plan(args) => plan::run(&args, shell),
             Verb::Diff(args) => diff::run(&args, shell),
             Verb::Stats(args) => stats::run(&args, shell),
             Verb::View(args) => view::run(&args, shell),

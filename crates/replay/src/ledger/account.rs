@@ -125,14 +125,14 @@ fn made_by_program(kind: CallKind, own: OwnCalls) -> u64 {
 }
 
 /// The allocator's driver calls so far, by the names that recordings use.
-pub fn driver_calls(program: &impl Program) -> BTreeMap<&'static str, u64> {
+pub fn driver_calls(program: &(impl Program + ?Sized)) -> BTreeMap<&'static str, u64> {
     let (sim, own) = (program.machine().sim(), program.own_calls());
     COUNTED.map(|(name, kind)| (name, sim.count(kind).saturating_sub(made_by_program(kind, own)))).into()
 }
 
 /// What the allocator's driver calls have cost so far, in microseconds by the cost table: of kinds that the program calls
 /// too, its part.
-pub fn driver_time_us(program: &impl Program) -> u64 {
+pub fn driver_time_us(program: &(impl Program + ?Sized)) -> u64 {
     let (sim, own) = (program.machine().sim(), program.own_calls());
     let others = [CallKind::EventSynchronize, CallKind::MemInfo, CallKind::StreamWaitEvent];
     let kinds = COUNTED.map(|(_, kind)| kind).into_iter().chain(others);
