@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use common::{DEVICE, KIB, MIB, Machine, on, stream};
-use millpond::{MemPool, MemPoolOptions};
+use common::{BASE, DEVICE, KIB, MIB, Machine, on, stream};
+use millpond::{BlockUse, MemPool, MemPoolOptions};
 use millpond_driver::{Bytes, CaptureMode, Order};
 use millpond_sim::{CallKind, EventMode, SimConfig};
 
@@ -23,6 +23,7 @@ struct Program {
     live: BTreeMap<u64, Owned>,
     seed: u64,
     last: u64,
+    captures: bool,
 }
 
 impl Program {
@@ -36,7 +37,7 @@ impl Program {
         let keys = format!("expandable_segments:True,page_size_mb:2,page_reuse:{reuse}");
         let m = Machine::written(config, &keys);
         let pools = (0..2).map(|_| MemPool::new(&m.a, MemPoolOptions::default()).unwrap()).collect();
-        Program { m, pools, live: BTreeMap::new(), seed, last: 0 }
+        Program { m, pools, live: BTreeMap::new(), seed, last: 0, captures: true }
     }
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -49,7 +50,8 @@ impl Program {
         (addr..addr + size - 7).step_by(2 << 20).chain([addr + size - 8])
     }
 
-    fn alloc(&mut self) {
+    /// Where the new block is.
+    fn alloc(&mut self) -> Option<(u64, u64)> {
         let size = match self.draw(4) {
             0 => (1 + self.draw(2000)) * 512,
             1 => MIB + self.draw(8) * 300 * KIB,
@@ -59,7 +61,7 @@ impl Program {
         let scope = self.pools.get(which).map(|pool| pool.enter().unwrap());
         let outcome = self.m.a.alloc(size, stream(raw), &on(raw));
         drop(scope);
-        let Ok(addr) = outcome else { return };
+        let addr = outcome.ok()?;
         self.m.sim.hand_out(addr, size, stream(raw), "");
         self.m.work(raw, addr, size);
         self.last += 1;
@@ -68,6 +70,7 @@ impl Program {
             self.m.sim.write(place, &mark.to_le_bytes()).unwrap();
         }
         self.live.insert(addr, Owned { size, raw, mark });
+        Some((addr, self.m.a.size_of(addr)?.1))
     }
 
     fn pick(&mut self) -> Option<u64> {
@@ -108,7 +111,7 @@ impl Program {
 
     fn step(&mut self) {
         match self.draw(100) {
-            0..50 => self.alloc(),
+            0..50 => drop(self.alloc()),
             50..82 => {
                 if let Some(addr) = self.pick() {
                     self.free(addr);
@@ -125,6 +128,7 @@ impl Program {
             }
             97 => self.m.empty(),
             98 => self.m.sim.stream_synchronize(stream(1)).unwrap(),
+            _ if !self.captures => {}
             _ if self.pools.len() < 5 => self.capture(),
             _ => drop(self.pools.pop().filter(|_| self.pools.len() > 2)),
         }
@@ -157,7 +161,7 @@ fn pages_moved(m: &Machine) -> i64 {
 fn no_live_byte_changes_and_no_use_comes_too_early() {
     for reuse in ["always", "pressure"] {
         let (mut moved, mut waits) = (0, 0);
-        for seed in 0..40 {
+        for seed in 0..20 {
             let mut program = Program::new(seed, reuse);
             (0..400).for_each(|_| program.step());
             let Program { m, .. } = &program;
@@ -176,4 +180,58 @@ fn no_live_byte_changes_and_no_use_comes_too_early() {
         println!("{reuse}: {moved} pages moved, {waits} waits");
         assert!(moved > 1000 && waits > 500, "{reuse}: {moved} pages moved, {waits} waits");
     }
+}
+
+/// Offsets of the pages that lie wholly in free blocks, without the block that begins at `but`.
+fn free_pages(m: &Machine, but: u64) -> Vec<u64> {
+    let mut pages = Vec::new();
+    for segment in m.a.segments() {
+        for block in segment.blocks.iter().filter(|block| block.state == BlockUse::Free && block.addr != but) {
+            let first = block.addr.next_multiple_of(segment.page);
+            pages.extend(
+                (first..).step_by(segment.page as usize).take_while(|at| at + segment.page <= block.addr + block.size),
+            );
+        }
+    }
+    pages.into_iter().map(|at| at - BASE).collect()
+}
+
+/// A model from what trackers are told and nothing else: where pages are, and how often each place has lost its own.
+#[test]
+fn new_memory_is_made_only_when_no_page_is_free_but_those_that_rest() {
+    let mut made = 0;
+    for seed in 100..110 {
+        let mut program = Program { captures: false, ..Program::new(seed, "always") };
+        program.m.record_all();
+        let mut left: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut homes: BTreeSet<u64> = BTreeSet::new();
+        for _ in 0..400 {
+            let before = program.m.reserved();
+            let new = if program.draw(2) == 0 { program.alloc() } else { None };
+            let after = program.m.reserved();
+            if new.is_none() {
+                program.step();
+            }
+            for (action, addr, size) in program.m.take_history() {
+                for page in (addr..addr + size).step_by(2 << 20) {
+                    match action {
+                        "segment_map" => assert!(homes.insert(page), "seed {seed}: {page:#x} is mapped twice"),
+                        "segment_unmap" => {
+                            assert!(homes.remove(&page), "seed {seed}: {page:#x} was not mapped");
+                            *left.entry(page).or_default() += 1;
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            assert_eq!(homes.len() as u64 * (2 << 20), program.m.reserved(), "seed {seed}");
+            let Some((addr, size)) = new.filter(|_| after > before) else { continue };
+            made += 1;
+            let idle: Vec<u64> = free_pages(&program.m, addr + size);
+            let restless: Vec<&u64> =
+                idle.iter().filter(|page| left.get(page).is_none_or(|&times| times < 4)).collect();
+            assert!(restless.is_empty(), "seed {seed}: {restless:x?} are free, and memory was made for {addr:#x}");
+        }
+    }
+    assert!(made > 100, "new memory was made {made} times");
 }
