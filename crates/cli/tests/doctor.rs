@@ -3,6 +3,7 @@
 mod common;
 
 use std::fmt::Write;
+use std::io::Read;
 
 use common::{assert_fails, file, json, ok, root, run};
 use serde_json::{Value, json};
@@ -351,6 +352,22 @@ fn c85_who_has_only_the_text_of_an_error_hears_what_to_record() {
     for word in ["_record_memory_history", "_dump_snapshot", "reserved", "free"] {
         assert!(answer.stderr.contains(word), "{}", answer.stderr);
     }
+}
+
+#[test]
+fn a_page_has_the_verdict_and_the_place() {
+    let (folder, _) = file("unused", b"");
+    let page = folder.path().join("page.mpv").display().to_string();
+    ok(&["view", "examples/pinned.pickle", "-o", &page]);
+    let bytes = std::fs::read(&page).unwrap();
+    let packed = bytes.strip_prefix(b"MPVIEW1\n").expect("a page's columns");
+    let mut columns = Vec::new();
+    flate2::read::ZlibDecoder::new(packed).read_to_end(&mut columns).unwrap();
+    let text = String::from_utf8_lossy(&columns);
+    let device = &json(&run(&["doctor", "examples/pinned.pickle", "--json"]))["devices"][0];
+    assert!(text.contains("free bytes are pinned inside segments"), "no title");
+    assert!(text.contains(&format!("\"verdict\":{{\"at\":{}", device["moment"]["entry"])), "no place");
+    assert!(text.contains("would have to go"), "no marks");
 }
 
 /// A segment of 20 MiB with a live block of 2 MiB.

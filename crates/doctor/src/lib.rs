@@ -18,7 +18,7 @@ mod trial;
 
 pub use bounds::Bounds;
 pub use conf::{Conf, GRID};
-pub use diagnosis::{Diagnosis, Known, diagnose};
+pub use diagnosis::{Diagnosis, Known, diagnose, examine};
 pub use diff::{DeviceDiff, Diff, Held, Place, Totals, diff};
 pub use plan::{CachePlan, LargestCache, PoolWater, plan};
 pub use search::{STEP, Smallest, smallest};

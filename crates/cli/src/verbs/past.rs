@@ -5,14 +5,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use millpond::config::Settings;
+use millpond_doctor::{Known, examine};
 use millpond_driver::Bytes;
 use millpond_replay::snapshot::{Recording, SnapshotRun, devices, trust};
 use millpond_replay::workload::ReadOptions;
 use millpond_replay::{Machine, Scenario, Setup, Workload, WorkloadRun};
+use millpond_report::doctor as shown;
 use millpond_sim::EventMode;
 use millpond_snapshot::{LoadOptions, Snapshot, StackId, Stacks};
 use millpond_viewer::timeline::{Origin, recorded, replayed};
-use millpond_viewer::{Counted, Kind, Page, Panel};
+use millpond_viewer::{Counted, Kind, Mark, Page, Panel, Verdict};
 
 use super::replay::{Events, check_capacity, unknown_scenario};
 use crate::codes::Code;
@@ -209,7 +211,7 @@ fn of_snapshot(args: &Args, path: &Path, whole: Whole, all: &[Settings], beside:
                 capacity: recording.first_oom.map(|_| recording.capacity()),
                 others: Bytes(0),
                 timeline: recorded(&recording),
-                verdict: None,
+                verdict: verdict(&recording),
             });
         }
         for settings in all {
@@ -218,6 +220,23 @@ fn of_snapshot(args: &Args, path: &Path, whole: Whole, all: &[Settings], beside:
     }
     let stacks = std::mem::take(&mut snapshot.stacks);
     Ok(Past { source: path.display().to_string(), counted: Counted::Entries, panels, stacks })
+}
+
+/// Why it ran out, linked to the place: the request that failed, and the blocks that are in its way.
+fn verdict(recording: &Recording<'_>) -> Option<Verdict> {
+    recording.first_oom?;
+    let found = examine(recording, Known::default());
+    let relief = found.verdict.relief.iter().flat_map(|relief| &relief.blocks).map(|block| (block, "would have to go"));
+    let pinning = found.account.causes.iter().flat_map(|cause| &cause.blocks).map(|block| (block, "pins free bytes"));
+    let mut marks: Vec<Mark> = Vec::new();
+    for (block, label) in relief.chain(pinning) {
+        if !marks.iter().any(|mark| mark.addr == block.address) {
+            marks.push(Mark { addr: block.address, size: block.size, label: label.to_owned() });
+        }
+    }
+    let mut text = shown::sentences(&found);
+    text.push("`millpond doctor` says which settings would have fitted.".to_owned());
+    Some(Verdict { at: found.moment.entry? as u64, title: shown::title(&found).to_owned(), text, marks })
 }
 
 fn read(args: &Args, path: &Path, mut whole: Whole) -> Result<Snapshot, Failure> {

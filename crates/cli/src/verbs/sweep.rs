@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long, value_name = "INDEX")]
     device_index: Option<usize>,
 
+    /// Say how long each setting took, beside the answer
+    #[arg(long)]
+    times: bool,
+
     /// Answer with one JSON object
     #[arg(long)]
     json: bool,
@@ -107,6 +111,11 @@ fn try_all(
     let swept = sweep(&patient, &confs, plan, |done| progress.at(done as u64));
     drop(progress);
     let swept = swept.map_err(|error| Failure::from(error).of(&path.display().to_string()))?;
+    if args.times {
+        for setting in &swept.settings {
+            shell.note(&format!("{:.2?} {}", setting.took, setting.conf));
+        }
+    }
     match args.json {
         true => shell.line(&shown::json(&swept))?,
         false => shell.print(&shown::text(&swept, shell.paint))?,

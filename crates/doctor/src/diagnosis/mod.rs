@@ -74,13 +74,26 @@ pub struct Known {
 /// Finds out what happened to a device, why, and what helps. `done` is told how many of the settings that are tried are
 /// through, and of how many.
 pub fn diagnose(recording: &Recording<'_>, known: Known, done: impl Fn(usize, usize) + Sync) -> Diagnosis {
+    find_out(recording, known, |conf, room, account| replay(recording, conf, known, room, account, done))
+}
+
+/// As [`diagnose`] without a replay: what happened and why, and neither what helps nor how far that can be trusted.
+pub fn examine(recording: &Recording<'_>, known: Known) -> Diagnosis {
+    find_out(recording, known, |_, _, _| Ok(None))
+}
+
+fn find_out(
+    recording: &Recording<'_>,
+    known: Known,
+    treat: impl FnOnce(&Conf, Option<Room>, &Account) -> Result<Option<Replayed>, String>,
+) -> Diagnosis {
     let conf = Conf::recorded(&recording.settings);
     let total = known.total.map(|total| total.0);
     let (moment, held) = Moment::of(recording);
     let room = Room::of(recording, total);
     let account = Account::of(recording, &moment, &held, room, total);
     let mut verdict = Verdict::of(recording, &moment, &held, &account, room);
-    let replayed = replay(recording, &conf, known, room, &account, done);
+    let replayed = treat(&conf, room, &account);
     let (mut fixes, mut treatment, mut trust, mut not_replayed) = (Vec::new(), None, None, None);
     match replayed {
         Ok(Some((known, found, helps))) => {
