@@ -72,7 +72,10 @@ impl Growth {
     /// # Errors
     /// The allocator's.
     pub fn measure(self, population: usize, rounds: usize) -> Result<GrowthRow, LibraryFailed> {
-        let library = Library::simulated(Settings::default())?;
+        let mut library = Library::simulated(Settings::default())?;
+        if self == Growth::Streams {
+            library.have_streams(population)?;
+        }
         let mut figures = match self {
             Growth::RandomSmall => random(&library, Mix::Small, population, rounds)?,
             Growth::RandomMixed => random(&library, Mix::Mixed, population, rounds)?,

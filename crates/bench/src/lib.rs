@@ -17,5 +17,5 @@ pub use case::{Case, Mix, UnknownCase};
 pub use cost::{Times, cost, in_turn, median, yardstick};
 pub use growth::{Growth, GrowthRow, POPULATIONS};
 pub use run::Run;
-pub use subject::{Library, LibraryFailed, Subject};
+pub use subject::{HISTORY, Library, LibraryFailed, Subject};
 pub use table::{BadCounts, Counts, Row, once, row};

@@ -12,7 +12,7 @@ pub trait Subject: Sync {
     /// Why a request failed.
     type Error: Send;
 
-    /// Allocates for a stream: the number of one, 0 being the default stream. The address of the block.
+    /// Allocates for a stream: number 0 is the default stream, 1 another one. The address of the block.
     ///
     /// # Errors
     /// The allocator's.
@@ -41,13 +41,15 @@ pub trait Subject: Sync {
 pub type LibraryFailed = millpond::Error;
 
 /// Entries that a history keeps: as many as fit a few seconds of a program, so that old ones make room.
-const HISTORY: usize = 100_000;
+pub const HISTORY: usize = 100_000;
 
 /// The library, through its own interface.
 pub struct Library {
     /// Its allocator.
     pub allocator: Allocator,
-    device: Device,
+    /// The default stream first.
+    streams: Vec<Stream>,
+    driver: Arc<dyn Driver>,
 }
 
 impl Library {
@@ -64,11 +66,26 @@ impl Library {
     /// # Errors
     /// The driver's.
     pub fn on(driver: Arc<dyn Driver>, device: Device, settings: Settings) -> Result<Self, LibraryFailed> {
-        Ok(Library { allocator: Allocator::with_settings(driver, device, settings)?, device })
+        let allocator = Allocator::with_settings(Arc::clone(&driver), device, settings)?;
+        let mut library = Library { allocator, streams: vec![Stream::default_of(device)], driver };
+        library.have_streams(2)?;
+        Ok(library)
+    }
+
+    /// Creates streams until there are so many.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn have_streams(&mut self, count: usize) -> Result<(), LibraryFailed> {
+        let device = self.streams[0].device;
+        while self.streams.len() < count {
+            self.streams.push(self.driver.stream_create(device)?);
+        }
+        Ok(())
     }
 
     fn stream(&self, number: u64) -> Stream {
-        Stream::new(self.device, number)
+        self.streams[number as usize]
     }
 }
 

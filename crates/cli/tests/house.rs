@@ -29,7 +29,7 @@ const LEAVES: &[&str] = &["crates/snapshot", "crates/driver"];
 const NEVER: &[(&str, &[&str])] = &[("crates/alloc", &["crates/sim", "crates/cuda"])];
 
 /// Where `unsafe` may stand.
-const UNSAFE: &[&str] = &["crates/cuda", "bindings/", "shim/", "fuzz", "gpu"];
+const UNSAFE: &[&str] = &["benches", "crates/cuda", "bindings/", "shim/", "fuzz", "gpu"];
 
 struct Package {
     folder: String,

@@ -39,5 +39,6 @@ pub mod stats;
 pub mod sweep;
 
 pub use document::{Document, SCHEMA};
+pub use grid::Grid;
 pub use paint::Paint;
 pub use words::{count, paragraph, plain};
