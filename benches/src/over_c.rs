@@ -68,12 +68,17 @@ impl Torch {
 
 impl Subject for Torch {
     type Error = anyhow::Error;
+    type Stream = u64;
+
+    fn stream(&self, number: usize) -> u64 {
+        self.streams[number]
+    }
 
     #[inline]
     fn alloc(&self, size: u64, stream: u64) -> Result<u64> {
         let mut addr = 0;
         // SAFETY: `addr` outlives the call.
-        unsafe { said((self.alloc)(size, self.streams[stream as usize], &mut addr))? };
+        unsafe { said((self.alloc)(size, stream, &mut addr))? };
         Ok(addr)
     }
 
@@ -160,13 +165,17 @@ impl Millpond {
 
 impl Subject for Millpond {
     type Error = anyhow::Error;
+    type Stream = u64;
+
+    fn stream(&self, number: usize) -> u64 {
+        self.streams[number]
+    }
 
     #[inline]
     fn alloc(&self, size: u64, stream: u64) -> Result<u64> {
         let mut addr = 0;
         // SAFETY: the allocator is live for good, and `addr` outlives the call.
-        let status =
-            unsafe { (self.alloc)(self.allocator, size, self.streams[stream as usize], std::ptr::null(), &mut addr) };
+        let status = unsafe { (self.alloc)(self.allocator, size, stream, std::ptr::null(), &mut addr) };
         self.said(status)?;
         Ok(addr)
     }

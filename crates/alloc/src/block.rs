@@ -9,7 +9,10 @@ pub(crate) const NONE: BlockId = u32::MAX;
 /// A range of a segment: live, waiting for events, free, or (in an expandable segment) not mapped.
 ///
 /// Invariant: the blocks of a segment tile it, linked in address order by `prev` and `next`.
+///
+/// It fills one cache line: a free looks at a block and its two neighbours, and with many blocks that is what it costs.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Block {
     /// First byte.
     pub addr: u64,
@@ -36,6 +39,8 @@ pub(crate) struct Block {
     /// Other streams were recorded on the block; which ones is in the pool's side table.
     pub used: bool,
 }
+
+const _: () = assert!(size_of::<Block>() == 64);
 
 impl Block {
     /// Memory that nobody uses, the only block of a segment.

@@ -280,11 +280,14 @@ impl Core {
 
     #[cold]
     fn emit_now(&self, happened: Happened, caller: Option<&Caller<'_>>) {
-        let Happened { action, addr, size, stream, pool, stack, internal } = happened;
-        let time_us = self.driver.now_us();
-        let event =
-            Event { action, addr, size, stream, time_us, pool, stack, metadata: None, compile_context: None, internal };
-        self.journal.write(event, caller);
+        self.journal.write([happened.at(self.driver.now_us())], caller);
+    }
+
+    /// Writes two events of one moment.
+    #[cold]
+    pub fn emit_both(&self, happened: [Happened; 2], caller: Option<&Caller<'_>>) {
+        let now = self.driver.now_us();
+        self.journal.write(happened.map(|happened| happened.at(now)), caller);
     }
 }
 
@@ -327,6 +330,11 @@ impl Happened {
 
     pub fn with(self, stack: Option<Stack>) -> Self {
         Happened { stack, ..self }
+    }
+
+    fn at(self, time_us: u64) -> Event {
+        let Happened { action, addr, size, stream, pool, stack, internal } = self;
+        Event { action, addr, size, stream, time_us, pool, stack, metadata: None, compile_context: None, internal }
     }
 }
 

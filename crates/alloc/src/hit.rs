@@ -96,9 +96,10 @@ impl Core {
         }
         let requested = pool.blocks[block].requested;
         let made_by = pool.stacks.get(&block).cloned();
-        let happened = Happened::new(Action::FreeRequested, addr, requested, pool.key);
-        self.emit(happened.with(stack.or_else(|| made_by.clone())), Some(caller));
-        self.emit(Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(made_by), Some(caller));
+        let asked = Happened::new(Action::FreeRequested, addr, requested, pool.key);
+        let asked = asked.with(stack.or_else(|| made_by.clone()));
+        let done = Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(made_by);
+        self.emit_both([asked, done], Some(caller));
         if !pool.put_off(addr) {
             pool.give_back(block);
         }

@@ -49,8 +49,10 @@ pub(crate) struct Uses {
     pub in_capture: Vec<NamedStream>,
 }
 
-/// One pool.
+/// One pool. Pools lie side by side, and each is written by whoever holds its lock: on lines of its own, so that two threads on
+/// two streams do not take them from each other.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Pool {
     pub key: PoolKey,
     pub policy: Policy,

@@ -132,22 +132,26 @@ impl Journal {
         self.sinks.store(self.sinks.load(Relaxed) | OBSERVED, Relaxed);
     }
 
-    /// Writes an event. Called under the locks that make it true, so the order of entries is the order of events.
-    pub fn write(&self, mut event: Event, caller: Option<&Caller<'_>>) {
+    /// Writes events. Called under the locks that make them true, so the order of entries is the order of events.
+    pub fn write<const N: usize>(&self, events: [Event; N], caller: Option<&Caller<'_>>) {
         let mut inner = self.inner();
-        if let Some(caller) = caller {
-            event.metadata = event.metadata.or_else(|| caller.metadata.cloned());
-            if inner.options.as_ref().is_some_and(|options| options.compile_context) {
-                event.compile_context = caller.compile_context.cloned();
+        let keeps_stacks = self.level() >= Level::Alloc;
+        let keeps_regions = inner.options.as_ref().is_some_and(|options| options.compile_context);
+        for mut event in events {
+            if let Some(caller) = caller {
+                event.metadata = event.metadata.or_else(|| caller.metadata.cloned());
+                if keeps_regions {
+                    event.compile_context = caller.compile_context.cloned();
+                }
             }
+            if !keeps_stacks {
+                event.stack = None;
+            }
+            if !inner.observers.is_empty() {
+                inner.queue.push(event.clone());
+            }
+            inner.store(event);
         }
-        if self.level() < Level::Alloc {
-            event.stack = None;
-        }
-        if !inner.observers.is_empty() {
-            inner.queue.push(event.clone());
-        }
-        inner.store(event);
     }
 
     /// Shows the observers what they have not seen. Called under no lock; whoever finds a delivery under way leaves its

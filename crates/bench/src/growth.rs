@@ -86,7 +86,9 @@ impl Growth {
     }
 
     fn once(self, library: &Library, population: usize) -> Result<f64, LibraryFailed> {
-        let allocate = |size: u64| (0..population).map(|_| library.alloc(size, 0)).collect::<Result<Vec<u64>, _>>();
+        let allocate = |size: u64| {
+            (0..population).map(|_| library.alloc(size, library.stream(0))).collect::<Result<Vec<u64>, _>>()
+        };
         let (took, times) = match self {
             Growth::RandomSmall | Growth::RandomMixed => unreachable!("they keep their blocks from round to round"),
             Growth::Merging => {
@@ -117,8 +119,8 @@ impl Growth {
             Growth::Streams => {
                 let turns = 100_000_usize.div_ceil(population);
                 let turn = || {
-                    (0..population as u64).try_for_each(|stream| {
-                        let addr = library.alloc(4096, stream)?;
+                    (0..population).try_for_each(|stream| {
+                        let addr = library.alloc(4096, library.stream(stream))?;
                         library.free(addr)
                     })
                 };

@@ -33,7 +33,7 @@ impl<'a, S: Subject> Run<'a, S> {
             Run { subject, case, live: Vec::with_capacity(blocks), sizes: Sizes::new(mix), random: Random::new(7) };
         for _ in 0..blocks {
             let size = run.sizes.pick(run.random.next());
-            run.live.push(subject.alloc(size, 0)?);
+            run.live.push(subject.alloc(size, subject.stream(0))?);
         }
         Ok(run)
     }
@@ -45,10 +45,10 @@ impl<'a, S: Subject> Run<'a, S> {
     pub fn pairs(&mut self, pairs: u64) -> Result<Duration, S::Error> {
         let subject = self.subject;
         match self.case {
-            Case::Cached { size } => cached(subject, size, 0, pairs),
+            Case::Cached { size } => cached(subject, size, subject.stream(0), pairs),
             Case::History { size } => {
                 subject.history(true)?;
-                let took = cached(subject, size, 0, pairs);
+                let took = cached(subject, size, subject.stream(0), pairs);
                 subject.history(false)?;
                 took
             }
@@ -57,15 +57,16 @@ impl<'a, S: Subject> Run<'a, S> {
                 let begin = Barrier::new(threads);
                 let each = pairs / threads as u64;
                 let begin = &begin;
-                let work = |stream: u64| {
+                let work = |stream: S::Stream| {
                     // The first block of a stream is no hit.
                     let warm = cached(subject, BLOCK, stream, 100);
                     begin.wait();
                     warm.and_then(|_| cached(subject, BLOCK, stream, each))
                 };
                 let took = std::thread::scope(|scope| {
-                    let hands: Vec<_> = (0..threads as u64)
-                        .map(|number| scope.spawn(move || work(if apart { number } else { 0 })))
+                    let hands: Vec<_> = (0..threads)
+                        .map(|number| subject.stream(if apart { number } else { 0 }))
+                        .map(|stream| scope.spawn(move || work(stream)))
                         .collect();
                     hands
                         .into_iter()
@@ -79,12 +80,12 @@ impl<'a, S: Subject> Run<'a, S> {
 
     /// Frees a random live block and allocates one of a random size in its stead.
     fn replace(&mut self, pairs: u64) -> Result<Duration, S::Error> {
-        let blocks = self.live.len() as u64;
+        let (blocks, stream) = (self.live.len() as u64, self.subject.stream(0));
         let start = Instant::now();
         for _ in 0..pairs {
             let place = &mut self.live[self.random.below(blocks) as usize];
             self.subject.free(*place)?;
-            *place = self.subject.alloc(self.sizes.pick(self.random.next()), 0)?;
+            *place = self.subject.alloc(self.sizes.pick(self.random.next()), stream)?;
         }
         Ok(start.elapsed())
     }
@@ -99,7 +100,7 @@ impl<'a, S: Subject> Run<'a, S> {
     }
 }
 
-fn cached<S: Subject>(subject: &S, size: u64, stream: u64, pairs: u64) -> Result<Duration, S::Error> {
+fn cached<S: Subject>(subject: &S, size: u64, stream: S::Stream, pairs: u64) -> Result<Duration, S::Error> {
     let start = Instant::now();
     for _ in 0..pairs {
         let addr = subject.alloc(black_box(size), stream)?;

@@ -11,12 +11,17 @@ use millpond_sim::{Sim, SimConfig};
 pub trait Subject: Sync {
     /// Why a request failed.
     type Error: Send;
+    /// What it calls a stream.
+    type Stream: Copy + Send;
 
-    /// Allocates for a stream: number 0 is the default stream, 1 another one. The address of the block.
+    /// A stream by number: 0 is the default stream, 1 another one.
+    fn stream(&self, number: usize) -> Self::Stream;
+
+    /// Allocates for a stream. The address of the block.
     ///
     /// # Errors
     /// The allocator's.
-    fn alloc(&self, size: u64, stream: u64) -> Result<u64, Self::Error>;
+    fn alloc(&self, size: u64, stream: Self::Stream) -> Result<u64, Self::Error>;
 
     /// Frees a live block.
     ///
@@ -47,6 +52,7 @@ pub const HISTORY: usize = 100_000;
 pub struct Library {
     /// Its allocator.
     pub allocator: Allocator,
+    default: Stream,
     /// The default stream first.
     streams: Vec<Stream>,
     driver: Arc<dyn Driver>,
@@ -67,7 +73,8 @@ impl Library {
     /// The driver's.
     pub fn on(driver: Arc<dyn Driver>, device: Device, settings: Settings) -> Result<Self, LibraryFailed> {
         let allocator = Allocator::with_settings(Arc::clone(&driver), device, settings)?;
-        let mut library = Library { allocator, streams: vec![Stream::default_of(device)], driver };
+        let default = Stream::default_of(device);
+        let mut library = Library { allocator, default, streams: vec![default], driver };
         library.have_streams(2)?;
         Ok(library)
     }
@@ -77,30 +84,29 @@ impl Library {
     /// # Errors
     /// The driver's.
     pub fn have_streams(&mut self, count: usize) -> Result<(), LibraryFailed> {
-        let device = self.streams[0].device;
         while self.streams.len() < count {
-            self.streams.push(self.driver.stream_create(device)?);
+            self.streams.push(self.driver.stream_create(self.default.device)?);
         }
         Ok(())
-    }
-
-    fn stream(&self, number: u64) -> Stream {
-        self.streams[number as usize]
     }
 }
 
 impl Subject for Library {
     type Error = LibraryFailed;
+    type Stream = Stream;
+
+    fn stream(&self, number: usize) -> Stream {
+        self.streams[number]
+    }
 
     #[inline]
-    fn alloc(&self, size: u64, stream: u64) -> Result<u64, LibraryFailed> {
-        let stream = self.stream(stream);
+    fn alloc(&self, size: u64, stream: Stream) -> Result<u64, LibraryFailed> {
         self.allocator.alloc(size, stream, &Caller::on(stream))
     }
 
     #[inline]
     fn free(&self, addr: u64) -> Result<(), LibraryFailed> {
-        self.allocator.free(addr, &Caller::on(self.stream(0)))
+        self.allocator.free(addr, &Caller::on(self.default))
     }
 
     fn history(&self, on: bool) -> Result<(), LibraryFailed> {
@@ -110,6 +116,6 @@ impl Subject for Library {
     }
 
     fn empty_cache(&self) -> Result<(), LibraryFailed> {
-        self.allocator.empty_cache(&Caller::on(self.stream(0)))
+        self.allocator.empty_cache(&Caller::on(self.default))
     }
 }

@@ -37,7 +37,7 @@ impl HostCore {
             compile_context: None,
             internal: None,
         };
-        self.journal.write(event, caller);
+        self.journal.write([event], caller);
     }
 }
 
