@@ -30,6 +30,7 @@ mod pool;
 mod private;
 mod recent;
 mod reclaim;
+mod ring;
 mod routing;
 mod seed;
 mod segment;

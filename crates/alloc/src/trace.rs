@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::caller::Caller;
 use crate::event::{Action, Event, Observer};
+use crate::ring::Ring;
 use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -67,10 +68,7 @@ pub(crate) struct Journal {
 #[derive(Default)]
 struct Inner {
     options: Option<HistoryOptions>,
-    /// Entries in order of arrival until full; then `oldest` is where the next one goes.
-    ring: Vec<Event>,
-    oldest: usize,
-    lost: u64,
+    ring: Ring,
     observers: Vec<Arc<dyn Observer>>,
     /// What observers have not seen yet.
     queue: Vec<Event>,
@@ -110,14 +108,12 @@ impl Journal {
                 let capacity = options.max_entries.max(1);
                 // PyTorch leaves a shrunk ring undefined (U10); here the newest entries stay.
                 if options.clear {
-                    inner.clear();
-                } else if inner.ring.len() > capacity {
-                    let kept = inner.export().split_off(inner.ring.len() - capacity);
-                    inner.ring = kept;
-                    inner.oldest = 0;
+                    inner.ring.clear();
+                } else {
+                    inner.ring.shrink(capacity);
                 }
             }
-            None => inner.clear(),
+            None => inner.ring.clear(),
         }
         let level = options.as_ref().map_or(Level::Never, |options| options.level);
         self.level.store(level as u8, Relaxed);
@@ -133,6 +129,7 @@ impl Journal {
     }
 
     /// Writes events. Called under the locks that make them true, so the order of entries is the order of events.
+    #[inline]
     pub fn write<const N: usize>(&self, events: [Event; N], caller: Option<&Caller<'_>>) {
         let mut inner = self.inner();
         let keeps_stacks = self.level() >= Level::Alloc;
@@ -175,42 +172,25 @@ impl Journal {
     /// The entries, oldest first, and how many were overwritten.
     pub fn export(&self) -> (Vec<Event>, u64) {
         let inner = self.inner();
-        (inner.export(), inner.lost)
+        (inner.ring.export(), inner.ring.lost)
     }
 
     /// Takes the entries out, oldest first.
     pub fn take(&self) -> Vec<Event> {
         let mut inner = self.inner();
-        let entries = inner.export();
-        inner.clear();
+        let entries = inner.ring.export();
+        inner.ring.clear();
         entries
     }
 }
 
 impl Inner {
-    fn clear(&mut self) {
-        self.ring.clear();
-        self.oldest = 0;
-        self.lost = 0;
-    }
-
+    #[inline]
     fn store(&mut self, event: Event) {
         let Some(options) = &self.options else { return };
-        if !event.action.is_torch() || options.skip_actions.contains(&event.action) {
-            return;
+        if event.action.is_torch() && !options.skip_actions.contains(&event.action) {
+            self.ring.push(event, options.max_entries.max(1));
         }
-        if self.ring.len() < options.max_entries.max(1) {
-            self.ring.push(event);
-        } else {
-            self.ring[self.oldest] = event;
-            self.oldest = (self.oldest + 1) % self.ring.len();
-            self.lost += 1;
-        }
-    }
-
-    fn export(&self) -> Vec<Event> {
-        let (newer, older) = self.ring.split_at(self.oldest);
-        older.iter().chain(newer).cloned().collect()
     }
 }
 
