@@ -14,9 +14,10 @@ esac
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 crt=${CRT:-$packages/triton/backends/nvidia/include}
 [ -f "$crt/crt/host_defines.h" ] || { echo "vs_torch.sh: $crt has no crt/host_defines.h: install triton, or set CRT" >&2 && exit 2; }
-cargo build --release --quiet --locked -p millpond-benches -p millpond-c -p millpond-cli -p millpond-shim-libcuda -p millpond-shim-libcudart \
+cargo build --release --quiet --locked -p millpond-benches --example vs_torch
+cargo build --release --quiet --locked -p millpond-c -p millpond-cli -p millpond-shim-libcuda -p millpond-shim-libcudart \
     -p millpond-shim-libnvml
 built=${CARGO_TARGET_DIR:-target}/release
 g++ -std=c++20 -O2 -fPIC -shared -Wall -isystem "$packages/torch/include" -isystem "$packages/nvidia/cu13/include" -isystem "$crt" \
     benches/torch_side.cpp -o "$built/libtorch_side.so" -L"$packages/torch/lib" -Wl,-rpath,"$packages/torch/lib" -lc10_cuda -lc10
-exec "$built/millpond" sim --capacity 1TiB -- "$built/vs_torch" "$built/libtorch_side.so" "$built/libmillpond_c.so" "$@"
+exec "$built/millpond" sim --capacity 1TiB -- "$built/examples/vs_torch" "$built/libtorch_side.so" "$built/libmillpond_c.so" "$@"

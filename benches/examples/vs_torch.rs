@@ -1,9 +1,4 @@
-//! The cases of `millpond bench` on three allocators in turn: PyTorch's own, `libmillpond` over its C interface, and the Rust
-//! library. `benches/vs_torch.sh` builds and starts it, on the simulated device.
-
-mod compare;
-mod over_c;
-mod table;
+//! The program behind `benches/vs_torch.sh`.
 
 use std::path::PathBuf;
 
@@ -11,13 +6,11 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use millpond::config::Settings;
 use millpond_bench::{Case, Library};
+use millpond_benches::{Millpond, Row, Subjects, Torch, table};
 use millpond_cuda::Cuda;
 use millpond_driver::{Device, Order};
 use millpond_report::Document;
 use serde::Serialize;
-
-use crate::compare::{Row, Subjects};
-use crate::over_c::{Millpond, Torch};
 
 #[derive(Parser)]
 #[command(name = "vs_torch.sh")]
