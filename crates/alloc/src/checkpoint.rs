@@ -33,7 +33,6 @@ struct SavedSegment {
 struct SavedBlock {
     addr: u64,
     size: u64,
-    requested: u64,
     allocated: bool,
     mapped: bool,
     streams: Vec<Stream>,
@@ -104,15 +103,8 @@ impl Held<'_> {
                         .get(&id_of_block)
                         .map(|uses| uses.streams.keys().map(|named| named.stream).collect())
                         .unwrap_or_default();
-                    let (addr, size, requested) = (block.addr, block.size, block.requested);
-                    blocks.push(SavedBlock {
-                        addr,
-                        size,
-                        requested,
-                        allocated: block.allocated,
-                        mapped: block.mapped,
-                        streams,
-                    });
+                    let (addr, size) = (block.addr, block.size);
+                    blocks.push(SavedBlock { addr, size, allocated: block.allocated, mapped: block.mapped, streams });
                 }
                 segments.push(SavedSegment { class: pool.key.class, stream: pool.key.stream, blocks });
             }
@@ -227,7 +219,8 @@ impl Held<'_> {
             }
             pool.remove_free(block);
             let split = pool.blocks[block].size > saved_block.size;
-            let (taken, _) = pool.hand_out_as(block, saved_block.size, saved_block.requested, split);
+            // What was asked for is not saved: PyTorch asks for the whole block again.
+            let (taken, _) = pool.hand_out_as(block, saved_block.size, saved_block.size, split);
             block = if split { pool.blocks[taken].next } else { taken };
             self.emit_block(Action::Alloc, index, taken, caller);
             self.settle(index);

@@ -405,15 +405,13 @@ impl<'a> Held<'a> {
             allocated: sum(Metric::AllocatedBytes),
             reserved: sum(Metric::ReservedBytes),
             cached_in_private_pools: private.map(|pool| pool.free.bytes()).sum(),
-            hint: self.hint(request, custom_failed),
+            hint: self.hint(request),
+            custom_allocator_failed: custom_failed,
         })
     }
 
     /// The advice of the message (R2.48).
-    fn hint(&self, request: &Request<'_>, custom_failed: bool) -> Hint {
-        if custom_failed {
-            return Hint::CustomAllocator;
-        }
+    fn hint(&self, request: &Request<'_>) -> Hint {
         if !self.ladder.settings.expandable_segments {
             return Hint::TryExpandable;
         }

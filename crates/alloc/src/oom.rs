@@ -38,6 +38,8 @@ pub struct Oom {
     pub cached_in_private_pools: u64,
     /// Which advice closes the text.
     pub hint: Hint,
+    /// Whether the memory pool's own allocator returned nothing; the text then ends with a sentence on that.
+    pub custom_allocator_failed: bool,
 }
 
 /// The advice at the end of the text (R2.48).
@@ -47,8 +49,6 @@ pub enum Hint {
     TryExpandable,
     /// They are on: a remark on address space.
     AddressSpace,
-    /// The memory pool's own allocator returned nothing.
-    CustomAllocator,
     /// One allocation cannot be larger than the reserve of a segment.
     ReserveTooSmall {
         /// The reserve, bytes.
@@ -103,10 +103,6 @@ impl fmt::Display for Oom {
                  of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF expandable_segments_reserve / \
                  expandable_segments_reserve_by_class.",
             ),
-            Hint::CustomAllocator => f.write_str(
-                " The allocation was made through a memory pool with a custom allocator, which returned no memory: see that \
-                 allocator's own logs.",
-            ),
             Hint::ReserveTooSmall { reserve, class } => {
                 let reserve = format_size(*reserve);
                 let whose = match class {
@@ -121,6 +117,14 @@ impl fmt::Display for Oom {
                     format_size(self.alloc_size)
                 )
             }
+        }?;
+        if self.custom_allocator_failed {
+            f.write_str(
+                " The custom allocator backing this MemPool returned nullptr. Check preceding allocator warnings or logs for the \
+                 underlying cause. This can indicate an allocator-specific error or memory constraint, even when device-wide \
+                 free memory is available.",
+            )?;
         }
+        Ok(())
     }
 }

@@ -222,3 +222,18 @@ fn r5_39_small_and_large_segments_of_several_streams_come_back() {
         m.free_all(all);
     }
 }
+
+#[test]
+fn r5_39_what_comes_back_was_asked_for_whole() {
+    for conf in KINDS {
+        let m = machine(256 * MIB, conf);
+        let pool = MemPool::new(&m.a, Default::default()).unwrap();
+        let kept = alloc_in(&m, &pool, 3_000_001);
+        let saved = pool.checkpoint(&on(0)).unwrap();
+        let requested = || (m.stat("requested_bytes.all.current"), m.a.size_of(kept));
+        assert_eq!(requested(), (3_000_001, Some((3_000_001, 3_000_320))), "\"{conf}\"");
+        pool.restore(&saved, &on(0)).unwrap();
+        assert_eq!(requested(), (3_000_320, Some((3_000_320, 3_000_320))), "\"{conf}\"");
+        m.free(kept);
+    }
+}

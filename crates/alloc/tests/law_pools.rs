@@ -279,7 +279,11 @@ fn r11_10_a_custom_allocator_that_returns_null_is_asked_again_after_the_retry_an
     let pool = with_custom(&m, &custom);
     let scope = pool.enter().unwrap();
     let Error::OutOfMemory(oom) = m.try_alloc(4 * MIB).unwrap_err() else { panic!("no OOM") };
-    assert_eq!(oom.hint, Hint::CustomAllocator);
+    assert_eq!((&oom.hint, oom.custom_allocator_failed), (&Hint::TryExpandable, true));
+    let ending = "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf) The custom allocator backing this MemPool returned \
+                  nullptr. Check preceding allocator warnings or logs for the underlying cause. This can indicate an \
+                  allocator-specific error or memory constraint, even when device-wide free memory is available.";
+    assert!(oom.to_string().ends_with(ending), "{oom}");
     assert_eq!((m.stat("num_ooms"), m.stat("num_alloc_retries")), (1, 1));
     assert_eq!(custom.asked.lock().unwrap().len(), 2, "the first try and the retry");
     // The third answer is null, the fourth an address: the retry serves the request.

@@ -19,7 +19,10 @@ pub struct Request {
 /// What `alloc_block` brings.
 pub enum Fresh {
     Block(u64),
-    NoMemory,
+    /// `custom`: the pool's own allocator was asked and had none.
+    NoMemory {
+        custom: bool,
+    },
     Rejected,
 }
 
@@ -48,7 +51,9 @@ impl Model {
         }
         let mut fresh = self.alloc_block(&request, expandable, false);
         self.exhausted |= !matches!(fresh, Fresh::Block(_));
-        if let Fresh::NoMemory = fresh {
+        let mut custom_failed = false;
+        if let Fresh::NoMemory { custom } = fresh {
+            custom_failed |= custom;
             if request.pool == DEFAULT
                 && let Some(block) = self.borrow_block(&request)?
             {
@@ -57,6 +62,7 @@ impl Model {
             }
             if self.release_available(&request) {
                 fresh = self.alloc_block(&request, expandable, false);
+                custom_failed |= matches!(fresh, Fresh::NoMemory { custom: true });
             }
             if !matches!(fresh, Fresh::Block(_)) && !self.in_capture(who) {
                 self.release_cached(DEFAULT, who);
@@ -69,7 +75,7 @@ impl Model {
         match fresh {
             Fresh::Block(block) => Ok(self.hand_out(block, &request, expandable)),
             Fresh::Rejected => Err(Failure::Rejected { requested: size }),
-            Fresh::NoMemory => Err(self.out_of_memory(&request, custom)),
+            Fresh::NoMemory { custom } => Err(self.out_of_memory(&request, custom_failed || custom)),
         }
     }
 
@@ -135,7 +141,7 @@ impl Model {
         let (held, size) = (self.held(), request.alloc_size);
         if self.limit.is_some_and(|limit| held + size > limit) {
             self.reach("R2.11 limit");
-            return Fresh::NoMemory;
+            return Fresh::NoMemory { custom: false };
         }
         if self.conf.throw_on_oom {
             let allowed = (self.conf.fraction * self.device.capacity as f64) as u64;
@@ -146,7 +152,7 @@ impl Model {
             }
         }
         if expandable {
-            let Some(block) = self.alloc_expandable(request) else { return Fresh::NoMemory };
+            let Some(block) = self.alloc_expandable(request) else { return Fresh::NoMemory { custom: false } };
             self.pool_mut(request.pool).expect("a pool").driver_count += 1;
             return Fresh::Block(block);
         }
@@ -159,7 +165,7 @@ impl Model {
             if custom.is_some() {
                 self.reach("R2.14 custom allocator empty");
             }
-            return Fresh::NoMemory;
+            return Fresh::NoMemory { custom: custom.is_some() };
         };
         // R2.17.
         self.pool_mut(request.pool).expect("a pool").driver_count += 1;
@@ -262,7 +268,7 @@ impl Model {
     }
 
     /// Section 2.9.
-    fn out_of_memory(&mut self, request: &Request, custom: bool) -> Failure {
+    fn out_of_memory(&mut self, request: &Request, custom_failed: bool) -> Failure {
         let device_free = self.device.free_bytes();
         self.tell("oom", device_free, request.rounded);
         self.stats.ooms += 1;
@@ -271,14 +277,12 @@ impl Model {
         let cached_in_private_pools = cached.map(|b| b.size).sum();
         let total = self.device.capacity;
         let reserve = self.conf.reserve_bytes(total);
-        let hint = if custom {
-            None
-        } else if !self.conf.expandable {
-            Some(Hint::TryExpandable)
+        let hint = if !self.conf.expandable {
+            Hint::TryExpandable
         } else if request.alloc_size <= total && reserve < request.alloc_size {
-            Some(Hint::ReserveTooSmall(reserve))
+            Hint::ReserveTooSmall(reserve)
         } else {
-            Some(Hint::AddressSpace)
+            Hint::AddressSpace
         };
         Failure::Oom(OomFacts {
             requested: request.requested,
@@ -290,6 +294,7 @@ impl Model {
             reserved: self.held(),
             cached_in_private_pools,
             hint,
+            custom_failed,
         })
     }
 }

@@ -305,11 +305,11 @@ fn is_same(failure: &Failure, error: &Error) -> bool {
         | (Failure::InvalidFraction, Error::InvalidFraction { .. }) => true,
         (Failure::Rejected { requested }, Error::Rejected { requested: ours }) => requested == ours,
         (Failure::Oom(facts), Error::OutOfMemory(oom)) => {
-            let hint = facts.hint.as_ref().map(|_| match &oom.hint {
+            let hint = match &oom.hint {
                 millpond::Hint::TryExpandable => Hint::TryExpandable,
                 millpond::Hint::ReserveTooSmall { reserve, .. } => Hint::ReserveTooSmall(*reserve),
-                _ => Hint::AddressSpace,
-            });
+                millpond::Hint::AddressSpace => Hint::AddressSpace,
+            };
             *facts
                 == OomFacts {
                     requested: oom.requested,
@@ -321,6 +321,7 @@ fn is_same(failure: &Failure, error: &Error) -> bool {
                     reserved: oom.reserved,
                     cached_in_private_pools: oom.cached_in_private_pools,
                     hint,
+                    custom_failed: oom.custom_allocator_failed,
                 }
         }
         _ => false,

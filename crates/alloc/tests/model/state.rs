@@ -120,8 +120,8 @@ pub struct OomFacts {
     pub allocated: u64,
     pub reserved: u64,
     pub cached_in_private_pools: u64,
-    /// None where the law leaves the order of hints open (U1).
-    pub hint: Option<Hint>,
+    pub hint: Hint,
+    pub custom_failed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
