@@ -88,6 +88,8 @@ class Millpond final : public CUDAAllocator {
   void init(int count) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!devices_.empty()) return;
+    // PyTorch reads the environment's settings first, so that what it refuses it refuses in its own words.
+    (void)CUDAAllocatorConfig::release_lock_on_cudamalloc();
     check(mp_process_world(&world_));
     auto unix_time = std::chrono::system_clock::now().time_since_epoch();
     clock_ = std::chrono::duration_cast<std::chrono::microseconds>(unix_time).count();
