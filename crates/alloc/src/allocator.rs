@@ -183,7 +183,7 @@ impl Allocator {
     /// # Errors
     /// As [`Allocator::empty_cache`].
     pub fn empty_pool_cache(&self, pool: PoolId, caller: &Caller<'_>) -> Result<()> {
-        self.core.enter(|held| {
+        self.core.enter_with(self.core.stack(caller, Level::All), |held| {
             let in_capture = held.in_capture(caller)?;
             held.release_cached(pool, in_capture, caller)
         })

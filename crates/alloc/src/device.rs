@@ -157,6 +157,9 @@ pub(crate) struct Held<'a> {
     pub core: &'a Core,
     pub ladder: MutexGuard<'a, Ladder>,
     pub pools: Vec<PoolGuard<'a>>,
+    /// The stack of the call under way, taken before any lock. What it frees or gives back on its way shows this stack, and
+    /// without one that of whoever allocated it.
+    pub call: Option<Stack>,
 }
 
 impl Core {
@@ -226,7 +229,7 @@ impl Core {
             pool.catch_up();
             pool
         };
-        let mut held = Held { core: self, ladder, pools: self.pools.iter().map(lock).collect() };
+        let mut held = Held { core: self, ladder, pools: self.pools.iter().map(lock).collect(), call: None };
         // A thread may stand between its hit and its settling: whoever looks now must see the peak that it made.
         (0..held.pools.len()).for_each(|pool| held.settle(pool as u32));
         held
@@ -234,7 +237,16 @@ impl Core {
 
     /// Does something with the device standing still; what is due under no lock is done after, whatever the outcome.
     pub fn enter<R>(&self, act: impl FnOnce(&mut Held<'_>) -> crate::error::Result<R>) -> crate::error::Result<R> {
-        let mut held = self.hold();
+        self.enter_with(None, act)
+    }
+
+    /// The same for a call with a stack.
+    pub fn enter_with<R>(
+        &self,
+        call: Option<Stack>,
+        act: impl FnOnce(&mut Held<'_>) -> crate::error::Result<R>,
+    ) -> crate::error::Result<R> {
+        let mut held = Held { call, ..self.hold() };
         let result = act(&mut held);
         held.release();
         result.inspect_err(|error| self.returned(error))
@@ -346,10 +358,10 @@ pub(crate) fn limit_of(fraction: f64, total: u64) -> Option<u64> {
 impl<'a> Held<'a> {
     /// Runs foreign code with all locks released; what was known before may have changed after.
     pub fn outside<R>(self, foreign: impl FnOnce() -> R) -> (Held<'a>, R) {
-        let core = self.core;
+        let (core, call) = (self.core, self.call.clone());
         self.release();
         let result = foreign();
-        (core.hold(), result)
+        (Held { call, ..core.hold() }, result)
     }
 
     /// Gives custom allocators back what is theirs before anything is asked of the driver.
@@ -359,7 +371,7 @@ impl<'a> Held<'a> {
 
     /// Unlocks, then does what is due under no lock.
     pub fn release(self) {
-        let Held { core, mut ladder, pools } = self;
+        let Held { core, mut ladder, pools, .. } = self;
         let returns = std::mem::take(&mut ladder.returns);
         drop(pools);
         drop(ladder);

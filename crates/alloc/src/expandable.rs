@@ -248,7 +248,8 @@ impl Held<'_> {
         let held = &self.pools[pool as usize];
         let segment = held.segment(block);
         let Source::Expandable(pages) = &segment.source else { unreachable!("only expandable blocks are unmapped") };
-        let (base, page, stack) = (segment.base, pages.size, segment.stack.clone());
+        let (base, page) = (segment.base, pages.size);
+        let stack = self.call.clone().or_else(|| segment.stack.clone());
         let (addr, size) = (held.blocks[block].addr, held.blocks[block].size);
         let range = pages.inside(addr - base, size);
         if range.is_empty() {

@@ -97,8 +97,9 @@ impl Core {
         let requested = pool.blocks[block].requested;
         let made_by = pool.stacks.get(&block).cloned();
         let asked = Happened::new(Action::FreeRequested, addr, requested, pool.key);
-        let asked = asked.with(stack.or_else(|| made_by.clone()));
-        let done = Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(made_by);
+        let stack = stack.or(made_by);
+        let asked = asked.with(stack.clone());
+        let done = Happened::new(Action::FreeCompleted, addr, requested, pool.key).with(stack);
         self.emit_both([asked, done], Some(caller));
         if !pool.put_off(addr) {
             pool.give_back(block);
@@ -117,7 +118,7 @@ impl Core {
     #[cold]
     fn free_used(&self, addr: u64, stack: Option<Stack>, caller: &Caller<'_>) -> Option<Result<()>> {
         let mut lives = true;
-        let outcome = self.enter(|held| {
+        let outcome = self.enter_with(stack.clone(), |held| {
             let Some((pool, block)) = held.live_at(addr) else {
                 lives = false;
                 return Ok(());

@@ -73,7 +73,7 @@ impl Core {
     ) -> Result<u64> {
         let gates = self.gates.load(std::sync::atomic::Ordering::Acquire);
         let asked = if gates & gates::SCOPES == 0 { Default::default() } else { self.ask_filters(stream) };
-        let mut held = self.hold();
+        let mut held = Held { call: stack.clone(), ..self.hold() };
         let in_capture = held.in_capture(caller)?;
         if !in_capture {
             if gates & gates::PENDING != 0 || !held.ladder.deferred.is_empty() {

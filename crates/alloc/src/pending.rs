@@ -70,8 +70,8 @@ impl Held<'_> {
         let held = &mut self.pools[pool as usize];
         let freed = &held.blocks[block];
         let happened = Happened::new(Action::FreeCompleted, freed.addr, freed.requested, held.key);
-        let happened = happened.with(held.stacks.get(&block).cloned());
-        self.core.emit(happened, caller);
+        let stack = self.call.clone().or_else(|| held.stacks.get(&block).cloned());
+        self.core.emit(happened.with(stack), caller);
         self.pools[pool as usize].complete_free(block);
         self.settle(pool);
     }

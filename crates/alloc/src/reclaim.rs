@@ -72,7 +72,8 @@ impl Held<'_> {
     pub fn release_block(&mut self, pool: u32, block: BlockId, caller: &Caller<'_>) -> Result<()> {
         let held = &self.pools[pool as usize];
         let (key, segment) = (held.key, held.segment(block));
-        let (base, size, stack) = (segment.base, segment.size, segment.stack.clone());
+        let (base, size) = (segment.base, segment.size);
+        let stack = self.call.clone().or_else(|| segment.stack.clone());
         match &segment.source {
             Source::Driver => self.core.driver.mem_free(self.core.device, base)?,
             Source::Custom(to) => {

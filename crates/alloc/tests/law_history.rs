@@ -170,12 +170,12 @@ fn r9_12_the_ring_keeps_the_newest_entries_oldest_first() {
 #[test]
 fn r9_20_levels() {
     let named = |name: &str| Some(name.to_owned());
-    for (level, allocs, frees, at_free) in [
-        (Level::Never, None, None, 0),
-        (Level::State, None, None, 0),
-        // R3.3: a free without a stack of its own shows that of the allocation.
-        (Level::Alloc, named("thealloc"), named("thealloc"), 0),
-        (Level::All, named("thealloc"), named("thefree"), 1),
+    for (level, allocs, frees, empties, at_free) in [
+        (Level::Never, None, None, None, 0),
+        (Level::State, None, None, None, 0),
+        // R3.3: a free without a stack of its own shows that of the allocation, and a segment that goes likewise.
+        (Level::Alloc, named("thealloc"), named("thealloc"), named("thealloc"), 0),
+        (Level::All, named("thealloc"), named("thefree"), named("theemptying"), 1),
     ] {
         let m = machine(GIB, "");
         record(&m, HistoryOptions { level, ..HistoryOptions::default() });
@@ -188,8 +188,12 @@ fn r9_20_levels() {
         assert_eq!(free.1.load(SeqCst), at_free, "{level:?}: asked at the free");
         let entries = names(&m.a.take_history());
         assert_eq!(entries[1], ("alloc", allocs), "{level:?}");
-        assert_eq!(entries[2], ("free_requested", frees), "{level:?}");
+        assert_eq!(entries[2], ("free_requested", frees.clone()), "{level:?}");
+        assert_eq!(entries[3], ("free_completed", frees), "{level:?}");
         assert_eq!(m.a.allocation_stack(block), None, "R3.9: the stack goes with the block");
+        m.a.empty_cache(&with_stack(&Frames::named("theemptying"))).unwrap();
+        assert_eq!(names(&m.a.take_history()), [("segment_free", empties)], "{level:?}");
+        m.a.verify().unwrap();
     }
 }
 
