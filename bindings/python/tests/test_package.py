@@ -84,6 +84,18 @@ def test_a_snapshot_is_replayed():
     assert more["ooms"] == 0 and more["peak_allocated"] >= answer["peak_allocated"]
 
 
+def test_a_snapshot_is_diagnosed():
+    found = millpond.doctor(EXAMPLES / "pinned.pickle")
+    assert found["schema"] == 1
+    (device,) = found["devices"]
+    account = device["account"]
+    held = account["allocated"] + account["pending"] + sum(cause["bytes"] for cause in account["causes"])
+    assert held == account["reserved"]
+    assert device["verdict"]["kind"] == "fragmentation"
+    assert "Fragmentation ② pinned inside segments" in str(found)
+    assert found._repr_html_().startswith("<pre>")
+
+
 def test_what_the_program_refuses_is_an_error_with_its_text():
     with pytest.raises(millpond.ProgramError, match="no-such-file") as caught:
         millpond.replay("no-such-file")

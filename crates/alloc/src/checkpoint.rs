@@ -6,12 +6,13 @@ use millpond_driver::Stream;
 
 use crate::allocator::Allocator;
 use crate::block::BlockId;
-use crate::caller::Caller;
+use crate::caller::{Caller, Stack};
 use crate::device::{Happened, Held};
 use crate::error::{Error, Result};
 use crate::event::Action;
 use crate::private::PoolId;
 use crate::size::SizeClass;
+use crate::trace::Level;
 
 /// The state of a private pool at one moment: which blocks each of its segments was cut into, and which were live.
 #[derive(Clone, Debug)]
@@ -75,7 +76,10 @@ impl Allocator {
     /// [`Error::StaleCheckpoint`] when a segment of the state is gone or has another shape; [`Error::UnknownPool`],
     /// [`Error::PoolAsleep`].
     pub fn restore(&self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
-        self.core.enter(|held| held.restore(checkpoint, caller))
+        // The blocks that come back are made here, whoever made them before.
+        let made_by = self.core.stack(caller, Level::State);
+        let call = made_by.clone().filter(|_| self.core.journal.level() >= Level::All);
+        self.core.enter_with(call, |held| held.restore(checkpoint, made_by.as_ref(), caller))
     }
 }
 
@@ -112,7 +116,7 @@ impl Held<'_> {
         Ok(Checkpoint { pool: id, segments, _held: checkpoints })
     }
 
-    fn restore(&mut self, checkpoint: &Checkpoint, caller: &Caller<'_>) -> Result<Restored> {
+    fn restore(&mut self, checkpoint: &Checkpoint, made_by: Option<&Stack>, caller: &Caller<'_>) -> Result<Restored> {
         let held = self;
         let id = checkpoint.pool;
         held.free_deferred(Some(caller))?;
@@ -136,7 +140,7 @@ impl Held<'_> {
             }
         }
         for segment in &checkpoint.segments {
-            held.restore_segment(id, segment, caller, &mut restored.live)?;
+            held.restore_segment((id, segment), made_by, caller, &mut restored.live)?;
         }
         Ok(restored)
     }
@@ -144,7 +148,9 @@ impl Held<'_> {
     fn emit_block(&self, action: Action, pool: u32, block: BlockId, caller: &Caller<'_>) {
         let held = &self.pools[pool as usize];
         let happened = Happened::new(action, held.blocks[block].addr, held.blocks[block].requested, held.key);
-        self.core.emit(happened.with(held.stacks.get(&block).cloned()), Some(caller));
+        let own = || held.stacks.get(&block).cloned();
+        let stack = if action == Action::Alloc { own() } else { self.call.clone().or_else(own) };
+        self.core.emit(happened.with(stack), Some(caller));
     }
 
     /// Checks that every saved segment is still there, with memory under every block that had some, and that nothing of
@@ -190,8 +196,8 @@ impl Held<'_> {
     /// Cuts one segment, now free, into the saved blocks; those not live then are given back (R5.39).
     fn restore_segment(
         &mut self,
-        id: PoolId,
-        saved: &SavedSegment,
+        (id, saved): (PoolId, &SavedSegment),
+        made_by: Option<&Stack>,
         caller: &Caller<'_>,
         live: &mut Vec<u64>,
     ) -> Result<()> {
@@ -222,6 +228,9 @@ impl Held<'_> {
             // What was asked for is not saved: PyTorch asks for the whole block again.
             let (taken, _) = pool.hand_out_as(block, saved_block.size, saved_block.size, split);
             block = if split { pool.blocks[taken].next } else { taken };
+            if let Some(stack) = made_by {
+                pool.stacks.insert(taken, stack.clone());
+            }
             self.emit_block(Action::Alloc, index, taken, caller);
             self.settle(index);
             for &stream in &saved_block.streams {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{BASE, GIB, KIB, MIB, Machine, machine, manual, on, stream};
-use millpond::{Action, Caller, Event, HistoryOptions, Level, Observer, Stack, StackSource};
+use millpond::{Action, Caller, Event, HistoryOptions, Level, MemPool, Observer, Stack, StackSource};
 use millpond_snapshot::Frame;
 
 fn record(m: &Machine, options: HistoryOptions) {
@@ -194,6 +194,35 @@ fn r9_20_levels() {
         m.a.empty_cache(&with_stack(&Frames::named("theemptying"))).unwrap();
         assert_eq!(names(&m.a.take_history()), [("segment_free", empties)], "{level:?}");
         m.a.verify().unwrap();
+    }
+}
+
+/// R5.39, R9.20: blocks that a restored checkpoint brings back are made by whoever restores it; frees on the way show the same
+/// stack where frees have one.
+#[test]
+fn r5_39_a_restored_block_shows_the_stack_of_the_restoring() {
+    let named = |name: &str| Some(name.to_owned());
+    for (level, freed_by) in [(Level::Alloc, "before"), (Level::All, "restoring")] {
+        let m = machine(GIB, "");
+        record(&m, HistoryOptions { level, ..HistoryOptions::default() });
+        let pool = MemPool::new(&m.a, Default::default()).unwrap();
+        let (before, restoring) = (Frames::named("before"), Frames::named("restoring"));
+        let block = {
+            let _scope = pool.enter().unwrap();
+            m.a.alloc(4 * MIB, stream(0), &with_stack(&before)).unwrap()
+        };
+        let saved = pool.checkpoint(&on(0)).unwrap();
+        m.a.take_history();
+        pool.restore(&saved, &with_stack(&restoring)).unwrap();
+        assert_eq!(
+            names(&m.a.take_history())[..3],
+            [("free_requested", named(freed_by)), ("free_completed", named(freed_by)), ("alloc", named("restoring")),],
+            "{level:?}"
+        );
+        let on_block = m.a.allocation_stack(block).map(|stack| stack[0].name.to_string());
+        assert_eq!(on_block, named("restoring"), "{level:?}");
+        m.a.verify().unwrap();
+        m.free(block);
     }
 }
 

@@ -2,7 +2,7 @@
 
 - `millpond.torch.install()` puts it under PyTorch.
 - `stats()`, `memory_summary()`, `dump_snapshot()` and the others ask the allocator of this process.
-- `replay()` and `sweep()` work on recorded snapshots and need no GPU.
+- `doctor()`, `replay()` and `sweep()` work on recorded snapshots and need no GPU.
 """
 
 from ._allocator import (
@@ -25,11 +25,12 @@ from ._allocator import (
     version,
 )
 from ._native import MillpondError, OutOfMemoryError
-from ._program import ProgramError, replay, run, sweep
+from ._program import Diagnosis, ProgramError, doctor, replay, run, sweep
 
 __version__ = version()
 
 __all__ = [
+    "Diagnosis",
     "MillpondError",
     "OutOfMemoryError",
     "ProgramError",
@@ -37,6 +38,7 @@ __all__ = [
     "alloc",
     "configure",
     "device_count",
+    "doctor",
     "dump_snapshot",
     "empty_cache",
     "free",

@@ -4,6 +4,7 @@ Replay and diagnosis run in a process of their own: they have an allocator and a
 back to the system.
 """
 
+import html
 import json
 import os
 import subprocess
@@ -34,8 +35,8 @@ def run(*arguments: Union[str, "os.PathLike[str]"]) -> "subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _json(verb: str, path: Path, options: Dict[str, Optional[object]], flags: Sequence[str] = ()) -> Dict[str, Any]:
-    arguments = [verb, "--json", "--quiet", *flags]
+def _answer(verb: str, path: Path, options: Dict[str, Optional[object]], flags: Sequence[str] = ()) -> str:
+    arguments = [verb, "--quiet", *flags]
     for name, value in options.items():
         if value is not None:
             arguments += [f"--{name}", str(value)]
@@ -43,7 +44,25 @@ def _json(verb: str, path: Path, options: Dict[str, Optional[object]], flags: Se
     # 1 is an answer, too: "no".
     if done.returncode not in (0, 1) or not done.stdout:
         raise ProgramError(done.stderr.strip(), done.returncode)
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def _json(verb: str, path: Path, options: Dict[str, Optional[object]]) -> Dict[str, Any]:
+    return json.loads(_answer(verb, path, options, ["--json"]))
+
+
+class Diagnosis(Dict[str, Any]):
+    """Why a program ran out of memory: the answer of `millpond doctor --json`. As a text, and in a notebook, it is the report."""
+
+    def __init__(self, answer: Dict[str, Any], report: str) -> None:
+        super().__init__(answer)
+        self.report = report
+
+    def __str__(self) -> str:
+        return self.report
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.report)}</pre>"
 
 
 def replay(
@@ -75,3 +94,18 @@ def replay(
 def sweep(path: Path, *, device: Optional[int] = None) -> Dict[str, Any]:
     """The same requests under many settings: the answer of `millpond sweep --json`."""
     return _json("sweep", path, {"device-index": device})
+
+
+def doctor(
+    path: Path,
+    *,
+    conf: Optional[str] = None,
+    capacity: Union[int, str, None] = None,
+    device: Optional[int] = None,
+) -> Diagnosis:
+    """Why the program of a snapshot ran out of memory, and which settings would have fitted, by replay.
+
+    `conf` stands for the recorded settings, `capacity` for the device's memory, `device` is one of several in the file.
+    """
+    options = {"conf": conf, "capacity": capacity, "device-index": device}
+    return Diagnosis(_json("doctor", path, options), _answer("doctor", path, options))
