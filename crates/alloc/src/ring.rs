@@ -1,11 +1,12 @@
 //! The ring of a history: the newest entries, each in one cache line.
 
+use std::sync::Arc;
+
 use millpond_driver::{Device, Stream};
 
 use crate::caller::Stack;
 use crate::event::{Action, Event};
 use crate::private::PoolId;
-use std::sync::Arc;
 
 /// The newest entries of a history (R9.12).
 #[derive(Debug, Default)]

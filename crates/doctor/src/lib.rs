@@ -11,6 +11,7 @@ mod bounds;
 mod conf;
 pub mod diagnosis;
 mod diff;
+mod frames;
 mod plan;
 mod search;
 mod sweep;

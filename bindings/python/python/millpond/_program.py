@@ -4,12 +4,13 @@ Replay and diagnosis run in a process of their own: they have an allocator and a
 back to the system.
 """
 
+import functools
 import html
 import json
 import os
 import subprocess
 import sys
-from typing import Any, Dict, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Dict, NoReturn, Optional, Sequence, Union
 
 from . import _paths
 
@@ -54,9 +55,14 @@ def _json(verb: str, path: Path, options: Dict[str, Optional[object]]) -> Dict[s
 class Diagnosis(Dict[str, Any]):
     """Why a program ran out of memory: the answer of `millpond doctor --json`. As a text, and in a notebook, it is the report."""
 
-    def __init__(self, answer: Dict[str, Any], report: str) -> None:
+    def __init__(self, answer: Dict[str, Any], tell: Callable[[], str]) -> None:
         super().__init__(answer)
-        self.report = report
+        self._tell = tell
+
+    @functools.cached_property
+    def report(self) -> str:
+        """The report as the program tells it: everything is replayed once more when it is first asked for."""
+        return self._tell()
 
     def __str__(self) -> str:
         return self.report
@@ -108,4 +114,4 @@ def doctor(
     `conf` stands for the recorded settings, `capacity` for the device's memory, `device` is one of several in the file.
     """
     options = {"conf": conf, "capacity": capacity, "device-index": device}
-    return Diagnosis(_json("doctor", path, options), _answer("doctor", path, options))
+    return Diagnosis(_json("doctor", path, options), lambda: _answer("doctor", path, options))

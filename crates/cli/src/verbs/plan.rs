@@ -2,22 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use millpond_doctor::{Conf, Patient, Requests, STEP, plan};
+use millpond_doctor::{Conf, Patient, STEP, plan};
 use millpond_driver::Bytes;
-use millpond_replay::snapshot::trust;
 use millpond_report::plan as shown;
 use millpond_sim::EventMode;
 
 use super::Answer;
 use super::replay::{Events, check_capacity};
 use crate::codes::Code;
-use crate::content::{self, Content};
 use crate::failure::{Failure, Stop};
-use crate::opened;
+use crate::opened::{self, Opened, Opening};
 use crate::shell::Shell;
-
-/// A workload's device, unless something else is said.
-const CAPACITY: Bytes = Bytes(80 << 30);
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -64,33 +59,13 @@ pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
     if args.step.0 == 0 {
         return Err(Failure::new(Code::BadMachine, "--step is 0").help("give a step such as 64MiB").into());
     }
-    match content::of(path)? {
-        Content::Workload(whole) => {
-            let workload = opened::workload(path, whole, args.allow_expansion)?;
-            let events = args.events.map_or(EventMode::Immediate, Events::mode);
-            let requests = Requests::Workload { workload: &workload, events };
-            answer(args, path, requests, Conf::default(), CAPACITY, shell)
-        }
-        Content::Snapshot(whole) => {
-            let snapshot = opened::snapshot(path, whole, args.allow_expansion)?;
-            let recording = opened::recording(path, &snapshot, args.device_index, shell)?;
-            let trust = trust(&recording).map_err(|error| {
-                Failure::at(Code::CannotReplay, path, format!("its start state cannot be taken up: {error}"))
-            })?;
-            let requests = Requests::Snapshot { recording: &recording, tie_order: trust.tie_order };
-            answer(args, path, requests, Conf::recorded(&recording.settings), recording.capacity(), shell)
-        }
-    }
+    let events = args.events.map_or(EventMode::Immediate, Events::mode);
+    let how = Opening { events, device_index: args.device_index, allow_expansion: args.allow_expansion };
+    opened::requests(path, how, shell, |opened, shell| answer(args, path, opened, shell))
 }
 
-fn answer(
-    args: &Args,
-    path: &Path,
-    requests: Requests<'_>,
-    recorded: Conf,
-    capacity: Bytes,
-    shell: &mut Shell,
-) -> Result<Answer, Stop> {
+fn answer(args: &Args, path: &Path, opened: Opened<'_>, shell: &mut Shell) -> Result<Answer, Stop> {
+    let Opened { requests, recorded, capacity } = opened;
     let capacity = args.capacity.unwrap_or(capacity);
     check_capacity(capacity, args.others)?;
     let conf = match &args.conf {

@@ -2,23 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use millpond_doctor::{Conf, GRID, Patient, Requests, STEP, SweepPlan, sweep};
+use millpond_doctor::{Conf, GRID, Patient, STEP, SweepPlan, sweep};
 use millpond_driver::Bytes;
-use millpond_replay::snapshot::trust;
 use millpond_report::sweep as shown;
 use millpond_sim::EventMode;
 
 use super::Answer;
 use super::replay::{Events, check_capacity};
 use crate::codes::Code;
-use crate::content::{self, Content};
 use crate::failure::{Failure, Stop};
-use crate::opened;
+use crate::opened::{self, Opened, Opening};
 use crate::progress::Progress;
 use crate::shell::Shell;
-
-/// A workload's device, unless something else is said.
-const CAPACITY: Bytes = Bytes(80 << 30);
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -74,37 +69,16 @@ pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
     if args.step.0 == 0 {
         return Err(Failure::new(Code::BadMachine, "--step is 0").help("give a step such as 64MiB").into());
     }
-    match content::of(path)? {
-        Content::Workload(whole) => {
-            let workload = opened::workload(path, whole, args.allow_expansion)?;
-            let events = args.events.map_or(EventMode::Immediate, Events::mode);
-            let requests = Requests::Workload { workload: &workload, events };
-            try_all(args, path, requests, &Conf::default(), CAPACITY, shell)
-        }
-        Content::Snapshot(whole) => {
-            let snapshot = opened::snapshot(path, whole, args.allow_expansion)?;
-            let recording = opened::recording(path, &snapshot, args.device_index, shell)?;
-            let trust = trust(&recording).map_err(|error| {
-                Failure::at(Code::CannotReplay, path, format!("its start state cannot be taken up: {error}"))
-            })?;
-            let recorded = Conf::recorded(&recording.settings);
-            let requests = Requests::Snapshot { recording: &recording, tie_order: trust.tie_order };
-            try_all(args, path, requests, &recorded, recording.capacity(), shell)
-        }
-    }
+    let events = args.events.map_or(EventMode::Immediate, Events::mode);
+    let how = Opening { events, device_index: args.device_index, allow_expansion: args.allow_expansion };
+    opened::requests(path, how, shell, |opened, shell| try_all(args, path, opened, shell))
 }
 
-fn try_all(
-    args: &Args,
-    path: &Path,
-    requests: Requests<'_>,
-    recorded: &Conf,
-    capacity: Bytes,
-    shell: &mut Shell,
-) -> Result<Answer, Stop> {
+fn try_all(args: &Args, path: &Path, opened: Opened<'_>, shell: &mut Shell) -> Result<Answer, Stop> {
+    let Opened { requests, recorded, capacity } = opened;
     let capacity = args.capacity.unwrap_or(capacity);
     check_capacity(capacity, args.others)?;
-    let confs = confs(args, recorded)?;
+    let confs = confs(args, &recorded)?;
     let patient = Patient { requests, others: args.others, anew: false };
     let plan = SweepPlan { capacity, step: args.min_capacity.then_some(args.step) };
     let progress = Progress::new(shell, confs.len() as u64, "settings");

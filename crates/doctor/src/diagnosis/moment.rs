@@ -7,7 +7,7 @@ use millpond_replay::snapshot::{Bases, Recording, State, is_memory};
 use millpond_snapshot::{Action, TraceEntry};
 use serde::Serialize;
 
-use super::stacks::lines;
+use crate::frames::lines;
 
 /// Which moment it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

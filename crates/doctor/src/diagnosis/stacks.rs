@@ -1,14 +1,10 @@
 //! Where in a program blocks come from.
 
 use millpond_replay::snapshot::Recording;
-use millpond_snapshot::{Action, Frame, Snapshot, StackId};
+use millpond_snapshot::{Action, StackId};
 use rustc_hash::FxHashMap;
 
-/// A stack as lines `file:line function`, innermost first.
-pub fn lines(snapshot: &Snapshot, stack: StackId) -> Vec<String> {
-    let line = |frame: &Frame| format!("{}:{} {}", frame.filename, frame.line, frame.name);
-    snapshot.stacks.frames(stack).map(line).collect()
-}
+use crate::frames::lines;
 
 /// Where the blocks that were live at a moment were allocated.
 pub struct Origins<'s> {

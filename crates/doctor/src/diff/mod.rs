@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use millpond_snapshot::{DeviceSummary, Snapshot, StackId};
 use rustc_hash::FxHashMap;
 
+use crate::frames::lines;
+
 /// Two states, compared.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Diff {
@@ -112,11 +114,6 @@ fn by_stack(snapshot: &Snapshot) -> BTreeMap<i32, FxHashMap<(StackId, Option<u64
         }
     }
     devices
-}
-
-fn lines(snapshot: &Snapshot, stack: StackId) -> Vec<String> {
-    let frames = snapshot.stacks.frames(stack);
-    frames.map(|frame| format!("{}:{} {}", frame.filename, frame.line, frame.name)).collect()
 }
 
 fn joined(before: Option<&BTreeMap<Key, Held>>, after: Option<&BTreeMap<Key, Held>>) -> Vec<Place> {
