@@ -180,6 +180,8 @@ enum mp_status
     MP_STALE_CHECKPOINT = 21,
     // A custom allocator gave memory that is in use.
     MP_CUSTOM_OVERLAP = 22,
+    // A custom allocator asked for memory of the memory pool that it serves.
+    MP_CUSTOM_ASKS_ITSELF = 23,
     // The CUDA driver is missing, too old or does not start.
     MP_NO_DRIVER = 64,
     // A setting is not understood.
@@ -312,7 +314,8 @@ typedef struct mp_oom {
     uint64_t cached_in_private_pools;
 } mp_oom;
 
-// A memory pool's own source of segments. The functions are called under no lock and from any thread.
+// A memory pool's own source of segments. The functions are called under no lock and from any thread. What they give comes
+// from elsewhere: an `alloc` that asks for memory of the pool that it serves is refused, and so is memory of this allocator.
 typedef struct mp_custom_allocator {
     // Passed to each function.
     void *user;

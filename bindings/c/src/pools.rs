@@ -47,7 +47,8 @@ pub unsafe extern "C" fn mp_user_pool_id(world: *const mp_world, id: *mut mp_poo
     caught(|| unsafe { pointer::put(id, pointer::at(world, "world")?.world.user_pool_id().into(), "id") })
 }
 
-/// A memory pool's own source of segments. The functions are called under no lock and from any thread.
+/// A memory pool's own source of segments. The functions are called under no lock and from any thread. What they give comes
+/// from elsewhere: an `alloc` that asks for memory of the pool that it serves is refused, and so is memory of this allocator.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct mp_custom_allocator {

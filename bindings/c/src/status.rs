@@ -58,6 +58,8 @@ pub enum mp_status {
     MP_STALE_CHECKPOINT = 21,
     /// A custom allocator gave memory that is in use.
     MP_CUSTOM_OVERLAP = 22,
+    /// A custom allocator asked for memory of the memory pool that it serves.
+    MP_CUSTOM_ASKS_ITSELF = 23,
     /// The CUDA driver is missing, too old or does not start.
     MP_NO_DRIVER = 64,
     /// A setting is not understood.
@@ -133,6 +135,7 @@ impl Failure {
                 Error::NoCheckpoint { .. } => MP_NO_CHECKPOINT,
                 Error::StaleCheckpoint { .. } => MP_STALE_CHECKPOINT,
                 Error::CustomOverlap { .. } => MP_CUSTOM_OVERLAP,
+                Error::CustomAsksItself { .. } => MP_CUSTOM_ASKS_ITSELF,
                 // Every error of the allocator has a status; the driver's own pools are not used here.
                 _ => MP_INTERNAL,
             },

@@ -250,6 +250,31 @@ fn r5_18_a_pool_has_an_allocator_of_its_own() {
 }
 
 #[test]
+fn a_pool_whose_allocator_is_the_plug_itself_is_refused() {
+    if !is_child("a_pool_whose_allocator_is_the_plug_itself_is_refused", &[]) {
+        return;
+    }
+    // SAFETY: the default stream, and addresses that the plug gave.
+    unsafe extern "C" fn alloc(_: *mut c_void, bytes: u64, _: u64) -> u64 {
+        unsafe { mp_torch_alloc(bytes as isize, 0, null_mut()) as u64 }
+    }
+    unsafe extern "C" fn free(_: *mut c_void, addr: u64, bytes: u64, _: u64) {
+        unsafe { mp_torch_free(addr as *mut c_void, bytes as isize, 0, null_mut()) }
+    }
+    let (mut a, pool) = (null_mut(), mp_pool_id { first: 0, second: 7 });
+    ok!(mp_process_allocator(0, &mut a));
+    let custom = mp_custom_allocator { user: null_mut(), alloc: Some(alloc), free: Some(free), drop: None };
+    ok!(mp_pool_create_or_incref(a, pool, &custom));
+    ok!(mp_pool_begin(a, pool, null()));
+    let mut addr = 0;
+    refused!(MP_CUSTOM_ASKS_ITSELF, mp_alloc(a, 1000, 0, null(), &mut addr));
+    ok!(mp_pool_end(a, pool));
+    ok!(mp_alloc(a, 1000, 0, null(), &mut addr));
+    ok!(mp_free(a, addr, null()));
+    ok!(mp_verify(a));
+}
+
+#[test]
 fn r5_39_a_checkpoint_is_saved_and_restored() {
     if !is_child("r5_39_a_checkpoint_is_saved_and_restored", &[]) {
         return;

@@ -1,7 +1,7 @@
 """The full grade: the same program under PyTorch's own allocator and under Millpond, and every figure the same."""
 
 import pytest
-from device import body, needs_torch, raised, run, same_as_pytorch
+from device import body, needs_torch, on_device, raised, run, same_as_pytorch
 
 MIB = 1 << 20
 
@@ -196,6 +196,24 @@ def test_a_pool_of_a_foreign_allocator(conf):
     own, ours = [run(_foreign, grade=grade, capacity="1GiB", conf=conf) for grade in (None, "full")]
     assert ours == own
     assert "The custom allocator backing this MemPool returned nullptr" in own["error"][1]
+
+
+@on_device(grade="full", capacity="1GiB")
+def test_a_pool_whose_allocator_is_millpond_itself_is_refused():
+    import torch
+
+    from millpond import _paths
+
+    plug = torch.cuda.memory.CUDAPluggableAllocator(_paths.LIBRARY, "mp_torch_alloc", "mp_torch_free")
+    pool = torch.cuda.MemPool(plug.allocator())
+    with torch.cuda.use_mem_pool(pool):
+        for size in (1, 30 * MIB):
+            kind, text = raised(torch.empty, size, dtype=torch.uint8, device="cuda")
+            assert kind == "RuntimeError" and "asks for memory of the pool that it serves" in text, text
+    kept = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_stats()["allocation.all.current"] == 1, kept
+    assert torch.cuda.memory_stats()["num_ooms"] == 0
+    del pool
 
 
 @same_as_pytorch()

@@ -105,6 +105,15 @@ impl AddressIndex {
         }
     }
 
+    /// Whether any byte of [base, base+size) belongs somewhere.
+    pub fn overlaps(&self, base: u64, size: u64) -> bool {
+        let end = base.saturating_add(size);
+        let granules = Self::granules(base, size).filter_map(|addr| self.granule(addr));
+        let whole = || granules.map(|granule| granule.load(Acquire)).any(|found| found != VACANT && found != SHARED);
+        let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        odd.range(..end).next_back().is_some_and(|(_, &(other, _))| other > base) || whole()
+    }
+
     /// Forgets [base, base+size). A granule once shared stays so.
     pub fn remove(&self, base: u64, size: u64) {
         self.odd.lock().unwrap_or_else(PoisonError::into_inner).remove(&base);
@@ -162,6 +171,23 @@ mod tests {
         index.remove(0x1000, 2 * MIB);
         index.insert(0, 2 * MIB, place(4));
         assert_eq!(index.find(0x1000), Some(place(4)), "a granule that was shared is still right");
+    }
+
+    #[test]
+    fn a_range_overlaps_what_any_of_its_bytes_belongs_to() {
+        let index = AddressIndex::default();
+        index.insert(4 * MIB, 2 * MIB, place(1));
+        index.insert(9 * MIB, MIB, place(2));
+        for (base, size, overlaps) in [
+            (0, 4 * MIB, false),
+            (0, 4 * MIB + 1, true),
+            (6 * MIB - 1, 1, true),
+            (6 * MIB, 3 * MIB, false),
+            (8 * MIB, 4 * MIB, true),
+            (10 * MIB, 1 << 40, false),
+        ] {
+            assert_eq!(index.overlaps(base, size), overlaps, "{base:#x} {size:#x}");
+        }
     }
 
     #[test]

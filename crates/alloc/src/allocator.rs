@@ -8,13 +8,14 @@ use millpond_driver::{CaptureMode, Device, Driver, Stream};
 
 use crate::caller::Caller;
 use crate::config::Settings;
+use crate::custom::CustomAllocator;
 use crate::device::{Core, FreeMemoryCallback, Happened, gates, limit_of};
 use crate::error::{Error, Result};
 use crate::event::{Action, Event, Observer};
 use crate::hit::Hit;
 use crate::host::HostScopes;
 use crate::oom::OomObserver;
-use crate::private::{CustomAllocator, PoolId};
+use crate::private::PoolId;
 use crate::routing::Filter;
 use crate::segment::Source;
 use crate::size::{SizeClass, TOO_LARGE};

@@ -12,6 +12,7 @@ use crate::address_index::AddressIndex;
 use crate::caller::{Caller, Stack};
 use crate::capture::Reuse;
 use crate::config::Settings;
+use crate::custom::{BeingAsked, CustomAllocator};
 use crate::error::Error;
 use crate::event::{Action, Event};
 use crate::oom::OomObserver;
@@ -19,7 +20,7 @@ use crate::order::{NamedStream, TorchMap, TorchSet};
 use crate::pages::{Leaving, Pins};
 use crate::pending::{Deferred, Queue};
 use crate::pool::{Policy, Pool, PoolKey};
-use crate::private::{CustomAllocator, MemoryPool, PoolId};
+use crate::private::{MemoryPool, PoolId};
 use crate::routing::Scope;
 use crate::size::{SizeClass, division_interval, round};
 use crate::stats::{Counters, Peaks, Stat};
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     /// What forbids the short way of a hit; see [`gates`].
     pub gates: AtomicU32,
     pub last_error: Mutex<Option<Error>>,
+    pub being_asked: BeingAsked,
     ladder: Mutex<Ladder>,
 }
 
@@ -209,6 +211,7 @@ impl Core {
             rounding: Rounding::default(),
             gates: AtomicU32::new(if caching { 0 } else { gates::UNCACHED }),
             last_error: Mutex::new(None),
+            being_asked: BeingAsked::default(),
             ladder: Mutex::new(ladder),
         });
         core.rounding.set(&settings);

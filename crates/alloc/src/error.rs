@@ -143,13 +143,23 @@ pub enum Error {
     },
     /// A custom allocator returned memory that is in use already (C37).
     #[error(
-        "the custom allocator of memory pool {pool} returned {addr:#x}, which overlaps memory it gave before and has not taken back"
+        "the custom allocator of memory pool {pool} returned {addr:#x}, which overlaps memory that is in use: it gave it before and \
+         has not taken it back, or it had it from this allocator"
     )]
     CustomOverlap {
         /// The id.
         pool: PoolId,
         /// The address.
         addr: u64,
+    },
+    /// A custom allocator asked for memory of the memory pool that it serves.
+    #[error(
+        "the custom allocator of memory pool {pool} asks for memory of the pool that it serves; a pool without a custom allocator \
+         has its memory from the driver"
+    )]
+    CustomAsksItself {
+        /// The id.
+        pool: PoolId,
     },
     /// A memory pool that has addresses and no memory: it sleeps already, or something needs its memory.
     #[error("memory pool {pool} is asleep; wake it first")]

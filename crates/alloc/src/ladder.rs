@@ -224,9 +224,9 @@ impl<'a> Held<'a> {
         let custom = self.ladder.memory_pools.get(&key.memory_pool).and_then(|pool| pool.custom.clone());
         let (mut held, source, base) = match custom {
             Some(custom) => {
-                let (held, base) = self.outside(|| custom.raw_alloc(alloc_size, caller.stream));
+                let (held, base) = self.ask_custom(&custom, request)?;
                 let Some(base) = base else { return Ok((held, Rung::CustomFailed)) };
-                (held.check_custom(key.memory_pool, base, alloc_size)?, Source::Custom(custom), base)
+                (held, Source::Custom(custom), base)
             }
             None => {
                 let (held, base) = self.cuda_malloc(request)?;
@@ -268,17 +268,6 @@ impl<'a> Held<'a> {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Refuses memory that a custom allocator gave before and has not taken back (C37).
-    fn check_custom(mut self, pool: PoolId, base: u64, bytes: u64) -> Result<Held<'a>> {
-        let end = base.saturating_add(bytes);
-        let before = self.ladder.custom_ranges.range(..end).next_back();
-        if before.is_some_and(|(_, &other)| other > base) {
-            return Err(Error::CustomOverlap { pool, addr: base });
-        }
-        self.ladder.custom_ranges.insert(base, end);
-        Ok(self)
     }
 
     /// Books a new segment (R2.17); its block is in no list.

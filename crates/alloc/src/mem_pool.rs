@@ -8,9 +8,10 @@ use millpond_driver::{CaptureMode, Graph, Stream};
 use crate::allocator::Allocator;
 use crate::caller::{Caller, Thread};
 use crate::checkpoint::{Checkpoint, Restored};
+use crate::custom::CustomAllocator;
 use crate::error::Result;
 use crate::host::{GraphPools, HostScopes};
-use crate::private::{CustomAllocator, PoolId};
+use crate::private::PoolId;
 use crate::routing::Filter;
 
 /// Keeps a guard on its thread: a scope by thread means nothing on another one.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use millpond_driver::Stream;
-
+use crate::custom::CustomAllocator;
 use crate::device::Held;
 use crate::error::{Error, Result};
 use crate::sleep::Sleep;
@@ -27,15 +26,6 @@ impl std::fmt::Display for PoolId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "({}, {})", self.0, self.1)
     }
-}
-
-/// A memory pool's own source of segments (R5.18). Called under none of the allocator's locks.
-pub trait CustomAllocator: std::fmt::Debug + Send + Sync {
-    /// `bytes` of device memory, usable on `stream`; `None` counts as out of memory.
-    fn raw_alloc(&self, bytes: u64, stream: Stream) -> Option<u64>;
-
-    /// Takes back what [`CustomAllocator::raw_alloc`] gave, with the same size.
-    fn raw_delete(&self, addr: u64, bytes: u64, stream: Stream);
 }
 
 /// What the device keeps about one memory pool.

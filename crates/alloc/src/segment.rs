@@ -49,7 +49,7 @@ pub(crate) enum Source {
     /// `cuMemAlloc`.
     Driver,
     /// A memory pool's own allocator.
-    Custom(Arc<dyn crate::private::CustomAllocator>),
+    Custom(Arc<dyn crate::custom::CustomAllocator>),
     /// Reserved addresses in which pages are mapped.
     Expandable(Pages),
 }

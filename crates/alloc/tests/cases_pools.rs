@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 
 use common::{BASE, GIB, MIB, Machine, Scripted, machine, manual, stream};
 use millpond::config::{Dialect, Settings};
-use millpond::{CustomAllocator, Error, Hint, MemPool, MemPoolOptions, PoolId};
+use millpond::{Caller, CustomAllocator, Error, Hint, MemPool, MemPoolOptions, PoolId};
 use millpond_driver::{Bytes, Memory};
 use millpond_sim::{CallKind, DeviceConfig, SimConfig};
 
@@ -169,6 +169,65 @@ fn c37_memory_that_a_custom_allocator_gives_twice_is_refused() {
             drop(scope);
             assert_eq!(b, 0x9000_0000);
             m.free_all([a, b]);
+        }
+    }
+}
+
+/// A custom allocator whose memory comes from the allocator that it serves.
+#[derive(Debug)]
+struct RoundAbout {
+    allocator: millpond::Allocator,
+    /// Asks on a thread of its own, which no scope sends to the pool.
+    elsewhere: bool,
+}
+
+impl CustomAllocator for RoundAbout {
+    fn raw_alloc(&self, bytes: u64, stream: millpond_driver::Stream) -> Option<u64> {
+        let ask = || self.allocator.alloc(bytes, stream, &Caller::on(stream)).ok();
+        if self.elsewhere { std::thread::scope(|scope| scope.spawn(ask).join().unwrap()) } else { ask() }
+    }
+
+    fn raw_delete(&self, addr: u64, _: u64, stream: millpond_driver::Stream) {
+        self.allocator.free(addr, &Caller::on(stream)).unwrap();
+    }
+}
+
+#[test]
+fn a_custom_allocator_that_asks_for_memory_of_its_own_pool_is_refused() {
+    for conf in BOTH {
+        let m = machine(GIB, conf);
+        let custom = Arc::new(RoundAbout { allocator: m.a.clone(), elsewhere: false });
+        let options = MemPoolOptions { custom: Some(custom), ..MemPoolOptions::default() };
+        let pool = MemPool::new(&m.a, options).unwrap();
+        let scope = pool.enter().unwrap();
+        for _ in 0..2 {
+            let error = m.try_alloc(30 * MIB).unwrap_err();
+            assert!(matches!(error, Error::CustomAsksItself { pool: asked } if asked == pool.id()), "{error}");
+        }
+        drop(scope);
+        assert_eq!((m.allocated(), m.reserved(), m.stat("num_ooms")), (0, 0, 0));
+        m.free(m.alloc(30 * MIB));
+        m.a.verify().unwrap();
+    }
+}
+
+#[test]
+fn memory_that_a_custom_allocator_had_from_the_allocator_itself_is_refused_and_goes_back() {
+    for conf in BOTH {
+        for before in [0, 8 * MIB] {
+            let m = machine(GIB, conf);
+            let kept = (before > 0).then(|| m.alloc(before));
+            let custom = Arc::new(RoundAbout { allocator: m.a.clone(), elsewhere: true });
+            let options = MemPoolOptions { custom: Some(custom), ..MemPoolOptions::default() };
+            let pool = MemPool::new(&m.a, options).unwrap();
+            let scope = pool.enter().unwrap();
+            let error = m.try_alloc(MIB).unwrap_err();
+            drop(scope);
+            assert!(matches!(error, Error::CustomOverlap { .. }), "{error}");
+            assert!(error.to_string().contains("from this allocator"), "{error}");
+            assert_eq!(m.allocated(), before);
+            m.a.verify().unwrap();
+            m.free_all(kept);
         }
     }
 }
