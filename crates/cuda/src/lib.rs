@@ -30,6 +30,7 @@ mod context;
 mod cuda;
 mod host;
 mod ipc;
+mod kernel;
 mod memory;
 mod order;
 mod peers;
@@ -38,5 +39,6 @@ mod status;
 mod virtual_memory;
 
 pub use cuda::Cuda;
+pub use kernel::Kernel;
 pub use presence::trace_of_driver;
 pub use sys::load::LoadError;

@@ -165,5 +165,13 @@ functions! {
         cuMemPoolSetAccess "cuMemPoolSetAccess" 11020 (CUmemoryPool, *const CUmemAccessDesc, usize);
         cuMemAllocFromPoolAsync "cuMemAllocFromPoolAsync" 11020 (*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
         cuMemFreeAsync "cuMemFreeAsync" 11020 (CUdeviceptr, CUstream);
+
+        cuModuleLoadData "cuModuleLoadData" 2000 (*mut CUmodule, *const c_void);
+        cuModuleUnload "cuModuleUnload" 2000 (CUmodule);
+        cuModuleGetFunction "cuModuleGetFunction" 2000 (*mut CUfunction, CUmodule, *const c_char);
+        cuLaunchKernel "cuLaunchKernel" 4000 (
+            CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void,
+            *mut *mut c_void,
+        );
     }
 }

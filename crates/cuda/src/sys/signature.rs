@@ -29,4 +29,4 @@ macro_rules! signatures {
     };
 }
 
-signatures! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) }
+signatures! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H I J K) }
