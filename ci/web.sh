@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The page that crates/viewer carries is what web/ builds. Needs Node and npm's registry; seconds once installed.
 set -euo pipefail
-cd "$(dirname "$0")/../web"
+cd "$(dirname "$0")"
+./debian.sh npm nodejs npm || exit 0
+cd ../web
 [ -d node_modules ] || npm ci --ignore-scripts --no-audit --no-fund
 npx tsc --noEmit
 built=$(mktemp)

@@ -93,6 +93,11 @@ export class App implements ChartHost {
     return this.shown[0].pane;
   }
 
+  /** How many requests have been made in each pane; for a test. */
+  panesAt(): number[] {
+    return this.shown.map(({ pane }) => pane.timeline.requestsAt(pane.cursor));
+  }
+
   seek(pane: Pane, cursor: number): void {
     const to = Math.max(0, Math.min(pane.timeline.end, cursor));
     pane.cursor = to;
@@ -120,8 +125,8 @@ export class App implements ChartHost {
   draw(): void {
     this.waiting = false;
     for (const { pane, chart, map, figures } of this.shown) {
-      chart.draw();
       map.draw();
+      chart.draw();
       const { timeline, cursor } = pane;
       figures.textContent = `${bytes(timeline.active[cursor])} in use · ${bytes(timeline.reserved[cursor])} reserved`;
     }
@@ -132,7 +137,7 @@ export class App implements ChartHost {
   private soon(): void {
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => this.draw());
+    requestAnimationFrame(() => this.waiting && this.draw());
   }
 
   private paneAt(at: number): Pane {

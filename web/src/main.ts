@@ -8,7 +8,13 @@ import { measure } from "./measure";
 declare global {
   interface Window {
     /** For tests, and for a curious person at the console. */
-    millpond?: { app: App; openedIn: number; measure: (frames: number) => Promise<object>; segments: (request: number) => object };
+    millpond?: {
+      app: App;
+      openedIn: number;
+      measure: (frames: number) => Promise<object>;
+      segments: (request: number, panel?: number) => object;
+      blocks: (request: number, panel?: number) => object;
+    };
   }
 }
 
@@ -19,11 +25,14 @@ async function open(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     if (recording.panels.length === 0) throw new Error("there is no device in this file");
     const app = new App(recording);
     app.draw();
-    const segments = (request: number) => {
-      const { timeline } = app.pane;
-      return timeline.segmentsAt(timeline.cursorAfter(request));
+    const panel = (at = 0) => recording.panels[at];
+    window.millpond = {
+      app,
+      openedIn: performance.now() - start,
+      measure: (frames) => measure(app, frames),
+      segments: (request, at) => panel(at).segmentsAt(panel(at).cursorAfter(request)),
+      blocks: (request, at) => panel(at).inUseAt(panel(at).cursorAfter(request)),
     };
-    window.millpond = { app, openedIn: performance.now() - start, measure: (frames) => measure(app, frames), segments };
   } catch (error) {
     welcome(error instanceof Error ? error.message : String(error));
   }

@@ -14,9 +14,11 @@ export function bytes(value: number): string {
   return `${value < 0 ? "−" : ""}${size.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+const WHOLE = new Intl.NumberFormat("en");
+
 /** `1,024` */
 export function count(value: number): string {
-  return value.toLocaleString("en");
+  return WHOLE.format(value);
 }
 
 /** `12,582,912 B (12 MiB)` */

@@ -12,6 +12,7 @@ mod failure;
 mod files;
 mod log;
 mod opened;
+mod options;
 mod progress;
 mod shell;
 mod verbs;

@@ -123,6 +123,32 @@ fn the_state_of_every_scenario_under_several_settings() {
     }
 }
 
+#[test]
+fn a_timeline_that_is_cut_ends_with_the_state_of_that_moment() {
+    for scenario in &millpond_replay::SCENARIOS {
+        let workload = Scenario::workload(scenario, 2);
+        let setup = Setup {
+            capacity: scenario.capacity(),
+            others: scenario.others(),
+            events: scenario.events,
+            devices: workload.devices(),
+            ..Setup::default()
+        };
+        let whole = of_workload(&workload, &setup).remove(0);
+        let requests = workload.ops.len() as u64;
+        for at in [0, 1, requests / 3, requests / 2, requests - 1, requests + 1] {
+            let mut cut = whole.clone();
+            cut.cut(at);
+            let cursor = whole.cursor_after(at);
+            assert_eq!(cut.end(), cursor, "{} {at}", scenario.name);
+            assert_eq!(holdings(&cut, cursor), holdings(&whole, cursor), "{} {at}", scenario.name);
+            let sums = |timeline: &Timeline| timeline.walk().take(cursor as usize).last();
+            assert_eq!(sums(&cut), sums(&whole), "{} {at}", scenario.name);
+            assert_eq!(cut.walk().last(), sums(&cut), "nothing comes after");
+        }
+    }
+}
+
 /// Needs ../shared (MILLPOND_SHARED); skipped where it is missing.
 #[test]
 fn the_state_of_golden_workloads() {

@@ -1,5 +1,6 @@
 // Memory in use, by where it was allocated: the layers of the stacked area, and the colours of blocks.
 
+import { count } from "../words";
 import type { Stacks } from "./stacks";
 import { shown, shownShort } from "./stacks";
 import type { Timeline } from "./timeline";
@@ -47,7 +48,7 @@ export class Layers {
 
     for (const key of top) this.layers.push({ ...names[key], color: this.layers.length % TOP, peak: 0 });
     const left = order.length - top.length;
-    if (left > 0) this.layers.push({ label: `${left.toLocaleString("en")} others`, title: "everything else", color: -1, peak: 0 });
+    if (left > 0) this.layers.push({ label: `${count(left)} others`, title: "everything else", color: -1, peak: 0 });
 
     const end = timeline.end;
     const peak = timeline.peakOf(timeline.active);

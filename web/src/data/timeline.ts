@@ -33,6 +33,14 @@ export interface SegmentHolding {
   blocks: number;
 }
 
+/** A block at a moment, as a snapshot has it. */
+export interface BlockInUse {
+  address: string;
+  size: number;
+  requested_size: number;
+  state: "active_allocated" | "active_pending_free";
+}
+
 export class Timeline {
   readonly kind: "recording" | "replay";
   readonly device: number;
@@ -257,6 +265,18 @@ export class Timeline {
       free(end - free_from);
     }
     return holdings;
+  }
+
+  /** The blocks in use at a cursor, by address, in PyTorch's words. */
+  inUseAt(cursor: number): BlockInUse[] {
+    const { addr, size, requested, freed } = this.blocks;
+    const inUse = Array.from(this.blocksAt(cursor)).sort((a, b) => addr[a] - addr[b]);
+    return inUse.map((block) => ({
+      address: (this.origin + BigInt(addr[block])).toString(),
+      size: size[block],
+      requested_size: requested[block],
+      state: freed[block] > cursor ? "active_allocated" : "active_pending_free",
+    }));
   }
 
   private emptyHolding(segment: number, base: number): SegmentHolding {

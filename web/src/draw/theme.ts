@@ -3,6 +3,9 @@
 export interface Colors {
   layers: number[];
   rest: number;
+  /** What pictures stand on, as the style sheet has it. */
+  ground: number;
+  sheet: number;
   /** Held and free. */
   free: number;
   text: string;
@@ -19,6 +22,8 @@ export interface Colors {
 const LIGHT: Colors = {
   layers: [0x3f78c0, 0xe0913a, 0x3f9f72, 0xc65670, 0x8468b8, 0x2b9fa8, 0xb9952a, 0x95664a, 0xcc7bb4, 0x7a9a3c],
   rest: 0x9aa5b1,
+  ground: 0xf6f8fa,
+  sheet: 0xffffff,
   free: 0xe1e6ec,
   text: "#1c2733",
   faint: "#566574",
@@ -33,6 +38,8 @@ const LIGHT: Colors = {
 const DARK: Colors = {
   layers: [0x5b94dc, 0xe5a050, 0x56b98a, 0xdb7089, 0x9f85d3, 0x45b6bf, 0xcdaa45, 0xb08264, 0xd890c3, 0x95b656],
   rest: 0x7a8693,
+  ground: 0x10161c,
+  sheet: 0x171f27,
   free: 0x2b3541,
   text: "#e6edf3",
   faint: "#9aa8b5",

@@ -1,7 +1,6 @@
 // Memory in use over time, as an area for each layer; what is held and what there is as lines over it.
 
-import { Rects } from "../draw/rects";
-import { Sheet } from "../draw/sheet";
+import { Picture } from "../draw/picture";
 import { colors, layerColor } from "../draw/theme";
 import { bytes, count } from "../words";
 import { element } from "./dom";
@@ -26,25 +25,22 @@ export interface ChartHost {
 
 export class Chart {
   readonly root: HTMLElement;
-  private readonly rects: Rects;
-  private readonly sheet: Sheet;
+  private readonly picture = new Picture("ground");
+  /** The line at the cursor: it alone moves while somebody scrubs. */
+  private readonly line = element("div", { className: "line" });
   private readonly tip: HTMLElement;
   private width = 0;
   private height = 0;
   private dragging: "scrub" | "pan" | undefined;
   private last = 0;
-  /** What was drawn below the lines, so that scrubbing draws only these. */
+  /** What the picture was drawn for. */
   private drawn = "";
 
   constructor(private readonly pane: Pane, private readonly host: ChartHost) {
-    const below = element("canvas");
-    const above = element("canvas");
     this.tip = element("div", { className: "tip", hidden: true });
-    this.root = element("div", { className: "chart", tabIndex: 0 }, below, above, this.tip);
+    this.root = element("div", { className: "chart", tabIndex: 0 }, ...this.picture.canvases, this.line, this.tip);
     this.root.setAttribute("role", "slider");
     this.root.setAttribute("aria-label", `moment of ${pane.title}`);
-    this.rects = new Rects(below);
-    this.sheet = new Sheet(above);
     this.listen();
   }
 
@@ -54,15 +50,15 @@ export class Chart {
     this.drawn = "";
   }
 
-  /** Draws; the areas only when they change. */
+  /** Draws; all but the line at the cursor only when it changes. */
   draw(): void {
     const { pane, host } = this;
     const state = [this.width, this.height, ...host.span, host.most, colors().text].join();
     if (state !== this.drawn) {
-      this.drawAreas();
+      this.drawPicture();
       this.drawn = state;
     }
-    this.drawLines();
+    this.placeLine();
     const { timeline, cursor } = pane;
     this.root.setAttribute("aria-valuemin", "0");
     this.root.setAttribute("aria-valuemax", String(timeline.end));
@@ -102,10 +98,16 @@ export class Chart {
     return [from, Math.max(to, from) + 1];
   }
 
+  private drawPicture(): void {
+    this.picture.begin(this.width, this.height);
+    this.drawAreas();
+    this.drawLines(this.picture.over());
+  }
+
   private drawAreas(): void {
-    const { pane, rects } = this;
+    const { pane, picture } = this;
     const { layers, bytes: sums } = pane.layers;
-    rects.begin(this.width, this.height);
+    const tints = layers.map((layer) => layerColor(layer.color));
     const step = 1 / (window.devicePixelRatio || 1);
     const end = Math.min(LEFT + this.plot.w, this.x(pane.timeline.requestCount));
     for (let x = LEFT; x < end; x += step) {
@@ -117,18 +119,17 @@ export class Chart {
         const value = sums[layer][at];
         if (value <= 0) continue;
         const top = this.y(base + value);
-        rects.add(x, top, step, this.y(base) - top, layerColor(layers[layer].color));
+        picture.rect(x, top, step, this.y(base) - top, tints[layer]);
         base += value;
       }
     }
-    rects.draw();
   }
 
-  private drawLines(): void {
+  private drawLines(context: CanvasRenderingContext2D): void {
     const { pane, host } = this;
     const { timeline } = pane;
     const theme = colors();
-    const context = this.sheet.begin(this.width, this.height);
+    context.font = "12px system-ui, sans-serif";
     this.drawAxes(context);
 
     context.strokeStyle = theme.reserved;
@@ -176,14 +177,13 @@ export class Chart {
       context.lineTo(x, TOP + 2);
       context.fill();
     }
+  }
+
+  private placeLine(): void {
+    const { pane } = this;
     const x = this.x(pane.timeline.requestsAt(pane.cursor));
-    if (x < LEFT - 1 || x > LEFT + this.plot.w + 1) return;
-    context.strokeStyle = theme.cursor;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(x, TOP - 6);
-    context.lineTo(x, TOP + this.plot.h + 5);
-    context.stroke();
+    this.line.hidden = x < LEFT - 1 || x > LEFT + this.plot.w + 1;
+    this.line.style.transform = `translateX(${x}px)`;
   }
 
   private drawAxes(context: CanvasRenderingContext2D): void {

@@ -22,6 +22,10 @@ export class EventList {
   private found: Uint32Array = new Uint32Array(0);
   private timer = 0;
   private followed = -1;
+  // Kept, for whoever asks the browser between two changes has it lay the page out again.
+  private top = 0;
+  private tall = 0;
+  private height = 0;
 
   constructor(private readonly stacks: Stacks, private readonly seek: (pane: Pane, cursor: number) => void) {
     this.input = element("input", { type: "search", placeholder: "search: oom  >64M  0x7f…  model.py", spellcheck: false });
@@ -49,7 +53,15 @@ export class EventList {
         this.scroller.focus();
       }
     });
-    this.scroller.addEventListener("scroll", () => this.fill());
+    this.scroller.addEventListener("scroll", () => {
+      this.top = this.scroller.scrollTop;
+      this.fill();
+    });
+    new ResizeObserver(() => {
+      this.height = this.scroller.clientHeight;
+      this.followed = -1;
+      this.follow();
+    }).observe(this.scroller);
     this.rows.addEventListener("click", (event) => {
       const row = (event.target as Element).closest<HTMLElement>("[data-event]");
       if (row && this.pane) this.seek(this.pane, Number(row.dataset["event"]) + 1);
@@ -79,11 +91,12 @@ export class EventList {
     this.followed = this.pane.cursor;
     const at = Math.max(0, upperBound(this.found, this.pane.cursor - 1) - 1);
     const shown = this.first();
-    const room = Math.max(1, Math.floor(this.scroller.clientHeight / ROW) - 1);
+    const room = Math.max(1, Math.floor(this.height / ROW) - 1);
     if (at < shown || at >= shown + room) {
       const most = Math.max(1, this.found.length - room);
-      const span = this.spacer.offsetHeight - this.scroller.clientHeight;
-      this.scroller.scrollTop = (Math.max(0, at - Math.floor(room / 2)) / most) * Math.max(0, span);
+      const span = Math.max(0, this.tall - this.height);
+      this.top = Math.min(span, (Math.max(0, at - Math.floor(room / 2)) / most) * span);
+      this.scroller.scrollTop = this.top;
     }
     this.fill();
   }
@@ -93,16 +106,18 @@ export class EventList {
     const { timeline } = this.pane;
     this.found = search(timeline, this.stacks, this.input.value);
     this.said.textContent = this.input.value.trim() === "" ? count(timeline.end) : `${count(this.found.length)} of ${count(timeline.end)}`;
-    this.spacer.style.height = `${Math.min(TALLEST, this.found.length * ROW)}px`;
+    this.tall = Math.min(TALLEST, this.found.length * ROW);
+    this.spacer.style.height = `${this.tall}px`;
     this.followed = -1;
     this.follow();
   }
 
   private first(): number {
-    const { scrollTop, clientHeight } = this.scroller;
-    const room = Math.max(1, Math.floor(clientHeight / ROW) - 1);
-    const span = Math.max(1, this.spacer.offsetHeight - clientHeight);
-    return Math.max(0, Math.round((scrollTop / span) * Math.max(0, this.found.length - room)));
+    const room = Math.max(1, Math.floor(this.height / ROW) - 1);
+    const span = Math.max(1, this.tall - this.height);
+    // A taller window has less to scroll, and the browser says so later.
+    const share = Math.min(1, this.top / span);
+    return Math.round(share * Math.max(0, this.found.length - room));
   }
 
   private fill(): void {
@@ -110,7 +125,7 @@ export class EventList {
     if (!pane) return;
     const { timeline } = pane;
     const first = this.first();
-    const room = Math.ceil(this.scroller.clientHeight / ROW);
+    const room = Math.ceil(this.height / ROW);
     const last = Math.min(this.found.length, first + room);
     while (this.rows.children.length < last - first) this.rows.append(row());
     while (this.rows.children.length > last - first) this.rows.lastElementChild?.remove();

@@ -1,7 +1,6 @@
 // Segments × addresses at a moment: each segment a strip, its blocks in the colours of their layers.
 
-import { Rects } from "../draw/rects";
-import { Sheet } from "../draw/sheet";
+import { Picture } from "../draw/picture";
 import { colors, layerColor } from "../draw/theme";
 import { bytes, count, share } from "../words";
 import { element } from "./dom";
@@ -13,6 +12,8 @@ const STRIP = 17;
 const HEADING = 24;
 const GAP = 4;
 const LEFT = 10;
+/** A piece as wide as this has its size written on it. */
+const LABELLED = 54;
 
 /** A held range where it is drawn: `at` pixels into the strip of its pool, which is broken into rows. */
 interface Placed {
@@ -26,10 +27,11 @@ interface Placed {
 
 export class SegmentMap {
   readonly root: HTMLElement;
-  private readonly rects: Rects;
-  private readonly sheet: Sheet;
+  private readonly picture = new Picture("sheet");
   private readonly spacer: HTMLElement;
   private readonly tip: HTMLElement;
+  private scroll = 0;
+  private spaced = 0;
   private width = 0;
   private height = 0;
   private strip = 1;
@@ -44,16 +46,15 @@ export class SegmentMap {
     private readonly stacks: Stacks,
     private readonly picked: () => void,
   ) {
-    const below = element("canvas");
-    const above = element("canvas");
     this.tip = element("div", { className: "tip", hidden: true });
     this.spacer = element("div", { className: "spacer" });
-    const window = element("div", { className: "window" }, below, above, this.tip);
+    const window = element("div", { className: "window" }, ...this.picture.canvases, this.tip);
     this.root = element("div", { className: "map", tabIndex: 0 }, this.spacer, window);
     this.root.setAttribute("role", "img");
-    this.rects = new Rects(below);
-    this.sheet = new Sheet(above);
-    this.root.addEventListener("scroll", () => this.draw());
+    this.root.addEventListener("scroll", () => {
+      this.scroll = this.root.scrollTop;
+      this.draw();
+    });
     this.listen();
   }
 
@@ -76,32 +77,31 @@ export class SegmentMap {
 
   draw(): void {
     this.place();
-    const { pane, rects } = this;
+    const { pane, picture, scroll } = this;
     const { timeline, cursor } = pane;
     const theme = colors();
-    const scroll = this.root.scrollTop;
-    rects.begin(this.width, this.height);
-    const context = this.sheet.begin(this.width, this.height);
-    this.drawHeadings(context, scroll);
-    for (const range of this.placed) this.pieces(range, range.addr, range.size, scroll, (x, y, w) => rects.add(x, y, w, STRIP, theme.free));
+    picture.begin(this.width, this.height);
+    for (const range of this.placed) this.pieces(range, range.addr, range.size, scroll, (x, y, w) => picture.rect(x, y, w, STRIP, theme.free));
 
     const { addr, size, segment, freed } = timeline.blocks;
-    const layers = pane.layers.layers.map((layer) => layerColor(layer.color));
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    context.font = "11px system-ui, sans-serif";
+    const tints = pane.layers.layers.map((layer) => layerColor(layer.color));
+    const labels: [number, number, number][] = [];
     for (const block of timeline.blocksAt(cursor)) {
       const range = this.rangeOf(segment[block] - 1, addr[block]);
       if (!range) continue;
-      const color = layers[pane.layers.ofBlock[block]];
+      const tint = tints[pane.layers.ofBlock[block]];
       this.pieces(range, addr[block], size[block], scroll, (x, y, w) => {
-        rects.add(x, y, w > 3 ? w - 1 : Math.max(w, 1), STRIP, color, freed[block] <= cursor);
-        if (w < 54) return;
-        context.fillStyle = theme.label;
-        context.fillText(bytes(size[block]), x + 5, y + STRIP / 2 + 0.5);
+        picture.rect(x, y, w > 3 ? w - 1 : Math.max(w, 1), STRIP, tint, freed[block] <= cursor);
+        if (w >= LABELLED) labels.push([block, x, y]);
       });
     }
-    rects.draw();
+    const context = picture.over();
+    this.drawHeadings(context, scroll);
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = theme.label;
+    for (const [block, x, y] of labels) context.fillText(bytes(size[block]), x + 5, y + STRIP / 2 + 0.5);
     this.drawOutlines(context, scroll);
     const held = `${count(this.bySegment.size)} segments, ${bytes(timeline.reserved[cursor])} reserved`;
     this.root.setAttribute("aria-label", `${held}, ${bytes(timeline.active[cursor])} in use`);
@@ -156,7 +156,10 @@ export class SegmentMap {
     const last = this.placed[this.placed.length - 1];
     const height = last ? this.bottom(last) + 4 : 0;
     // What is out of sight stays as it is, so that the page does not jump when memory goes.
-    this.spacer.style.height = `${Math.max(height, Math.min(this.root.scrollTop + this.height, parseFloat(this.spacer.style.height) || 0))}px`;
+    const spaced = Math.max(height, Math.min(this.scroll + this.height, this.spaced));
+    if (spaced === this.spaced) return;
+    this.spaced = spaced;
+    this.spacer.style.height = `${spaced}px`;
   }
 
   private headings: { pool: number; top: number; scale: number; segments: number; held: number }[] = [];
@@ -248,9 +251,8 @@ export class SegmentMap {
 
   /** What is under a point: a block, or free bytes of a segment. */
   private under(x: number, y: number): { block?: number; range: Placed } | undefined {
-    const scroll = this.root.scrollTop;
     for (const range of this.placed) {
-      const row = Math.floor((y + scroll - range.top) / ROW);
+      const row = Math.floor((y + this.scroll - range.top) / ROW);
       if (row < 0) continue;
       const along = row * this.strip + (x - LEFT) - range.at;
       if (x < LEFT || x > LEFT + this.strip || along < 0 || along >= range.pixels) continue;

@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use millpond_doctor::diff;
-use millpond_driver::Bytes;
 use millpond_report::diff as shown;
 use millpond_snapshot::Snapshot;
 use millpond_viewer::export;
 
 use super::Answer;
 use super::past::{self, Beside};
-use super::replay::Events;
 use crate::content::{self, Content};
 use crate::failure::Stop;
 use crate::opened;
+use crate::options::{Device, Extent, Packing, Source};
 use crate::shell::Shell;
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// The first state: the end of a snapshot, or of a replay of a workload
     before: PathBuf,
@@ -33,14 +33,6 @@ pub struct Args {
     #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
     conf_after: Option<String>,
 
-    /// The device's memory in replays [default: as for `millpond replay`]
-    #[arg(long, value_name = "SIZE")]
-    capacity: Option<Bytes>,
-
-    /// When events complete in replays of workloads [default: immediate]
-    #[arg(long, value_enum, value_name = "MODE")]
-    events: Option<Events>,
-
     /// Show at most so many places that grew, and as many that shrank
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -49,9 +41,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Let packed files unpack to more than 64 times their size
-    #[arg(long)]
-    allow_expansion: bool,
+    #[command(flatten)]
+    device: Device,
+
+    #[command(flatten)]
+    packing: Packing,
 }
 
 /// Reads, replays what is to be replayed, compares.
@@ -71,11 +65,10 @@ fn state(args: &Args, path: &Path, conf: Option<&String>) -> Result<Snapshot, St
     if conf.is_none()
         && let Content::Snapshot(whole) = content::of(path)?
     {
-        return Ok(opened::snapshot(path, whole, args.allow_expansion)?);
+        return Ok(opened::snapshot(path, whole, args.packing)?);
     }
-    let mut wish = past::Args::of(path);
-    wish.conf.extend(conf.cloned());
-    (wish.capacity, wish.events, wish.allow_expansion) = (args.capacity, args.events, args.allow_expansion);
+    let source = Source { device: args.device, packing: args.packing, ..Source::of(path) };
+    let wish = past::Args { source, conf: conf.cloned().into_iter().collect(), extent: Extent::default() };
     let mut state = Snapshot::default();
     past::look(&wish, Beside::Nothing)?.page(|page| {
         state = export::snapshot(page);

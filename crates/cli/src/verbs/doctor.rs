@@ -12,11 +12,13 @@ use crate::codes::Code;
 use crate::content::{self, Content};
 use crate::failure::{Failure, Stop};
 use crate::opened;
+use crate::options::Packing;
 use crate::progress::Progress;
 use crate::shell::Shell;
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// A memory snapshot: pickle or JSON, plain, gzip or zstd
     file: PathBuf,
@@ -31,16 +33,15 @@ pub struct Args {
     capacity: Option<Bytes>,
 
     /// Which device of the snapshot [default: all]
-    #[arg(long, value_name = "INDEX")]
+    #[arg(long, visible_alias = "device", value_name = "INDEX")]
     device_index: Option<usize>,
 
     /// Answer with one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Let packed files unpack to more than 64 times their size
-    #[arg(long)]
-    allow_expansion: bool,
+    #[command(flatten)]
+    packing: Packing,
 }
 
 /// Reads, replays, tells.
@@ -56,7 +57,7 @@ pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
                 .into());
         }
     };
-    let snapshot = opened::snapshot(path, whole, args.allow_expansion)?;
+    let snapshot = opened::snapshot(path, whole, args.packing)?;
     let conf = args.conf.as_deref().map(Conf::read).transpose();
     let conf = conf.map_err(|error| Failure::setting("--conf", &error))?;
     let known = devices(&snapshot);

@@ -1,66 +1,37 @@
 //! What `view` and `export` look at: the past of devices, as a snapshot recorded it or as replays write it.
 
 use std::collections::HashMap;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use millpond::config::Settings;
 use millpond_doctor::{Known, examine};
 use millpond_driver::Bytes;
 use millpond_replay::snapshot::{Recording, SnapshotRun, devices, trust};
-use millpond_replay::workload::ReadOptions;
-use millpond_replay::{Machine, Scenario, Setup, Workload, WorkloadRun};
+use millpond_replay::{Machine, Setup, WorkloadRun};
 use millpond_report::doctor as shown;
-use millpond_sim::EventMode;
-use millpond_snapshot::{LoadOptions, Snapshot, StackId, Stacks};
+use millpond_snapshot::{Snapshot, StackId, Stacks};
 use millpond_viewer::timeline::{Origin, recorded, replayed};
 use millpond_viewer::{Counted, Kind, Mark, Page, Panel, Verdict};
 
-use super::replay::{Events, check_capacity, unknown_scenario};
 use crate::codes::Code;
-use crate::content::{self, Content, Whole};
 use crate::failure::{Failure, Stop};
+use crate::opened::{self, Opened, Work};
+use crate::options::{Device, Extent, Source, check_capacity};
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// A workload or a snapshot: what it is, is told from its content
-    #[arg(required_unless_present = "scenario")]
-    file: Option<PathBuf>,
-
-    /// A scenario instead of a file; `millpond replay --scenario list` names them
-    #[arg(long, value_name = "NAME", conflicts_with = "file")]
-    scenario: Option<String>,
-
-    /// The seed of the scenario: the same seed, the same requests [default: 0]
-    #[arg(long, value_name = "N", conflicts_with = "file")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    pub source: Source,
 
     /// Replay under these settings; may be repeated. A snapshot needs none: it is shown as it was recorded [default of a
     /// workload: PyTorch's defaults]
     #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
     pub conf: Vec<String>,
 
-    /// The device's memory in replays [default: as for `millpond replay`]
-    #[arg(long, value_name = "SIZE")]
-    pub capacity: Option<Bytes>,
-
-    /// Memory of the device that others use in replays [default: of a scenario its own, else none]
-    #[arg(long, value_name = "SIZE")]
-    others: Option<Bytes>,
-
-    /// When events complete in replays of workloads [default: of a scenario its own, else immediate]
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub events: Option<Events>,
-
-    /// Which device of a snapshot [default: all]
-    #[arg(long, value_name = "INDEX")]
-    device: Option<usize>,
-
-    /// Let packed files unpack to more than 64 times their size
-    #[arg(long)]
-    pub allow_expansion: bool,
+    #[command(flatten)]
+    pub extent: Extent,
 }
 
 /// The past, with what it refers to.
@@ -85,6 +56,14 @@ impl Past {
         devices.windows(2).any(|pair| pair[0] == pair[1])
     }
 
+    /// Forgets what came after a request or an entry.
+    fn cut(&mut self, until: u64) {
+        for panel in &mut self.panels {
+            panel.timeline.cut(until);
+            panel.verdict.take_if(|verdict| verdict.at > until);
+        }
+    }
+
     /// Its runs.
     pub fn runs(&self) -> usize {
         self.panels.len()
@@ -103,29 +82,17 @@ pub enum Beside {
 /// Reads, and replays what is to be replayed.
 pub fn look(args: &Args, beside: Beside) -> Result<Past, Stop> {
     let settings = args.settings()?;
-    let Some(path) = &args.file else { return Ok(of_scenario(args, &settings)?) };
-    match content::of(path)? {
-        Content::Workload(whole) => Ok(of_workload(args, path, whole, &settings)?),
-        Content::Snapshot(whole) => Ok(of_snapshot(args, path, whole, &settings, beside)?),
+    let mut past = match opened::open(&args.source)? {
+        Opened::Work(work) => of_work(work, &settings)?,
+        Opened::Snapshot { path, snapshot } => of_snapshot(&args.source, &path, snapshot, &settings, beside)?,
+    };
+    if let Some(until) = args.extent.until {
+        past.cut(until);
     }
+    Ok(past)
 }
 
 impl Args {
-    /// A file, and nothing else said.
-    pub fn of(path: &Path) -> Self {
-        Args {
-            file: Some(path.to_owned()),
-            scenario: None,
-            seed: None,
-            conf: Vec::new(),
-            capacity: None,
-            others: None,
-            events: None,
-            device: None,
-            allow_expansion: false,
-        }
-    }
-
     fn settings(&self) -> Result<Vec<Settings>, Failure> {
         let written = |conf: &String| match Settings::written(conf) {
             Ok((settings, _)) => Ok(settings),
@@ -135,45 +102,17 @@ impl Args {
     }
 }
 
-fn of_scenario(args: &Args, settings: &[Settings]) -> Result<Past, Failure> {
-    let name = args.scenario.as_deref().unwrap_or_default();
-    let scenario = Scenario::named(name).map_err(|error| unknown_scenario(name, error.to_string()))?;
-    let setup = Setup {
-        capacity: args.capacity.unwrap_or(scenario.capacity()),
-        others: args.others.unwrap_or(scenario.others()),
-        events: args.events.map_or(scenario.events, Events::mode),
-        ..Setup::default()
-    };
-    let workload = scenario.workload(args.seed.unwrap_or(0));
-    of_requests(&workload, scenario.name.to_owned(), &setup, settings)
-}
-
-fn of_workload(args: &Args, path: &Path, whole: Whole, settings: &[Settings]) -> Result<Past, Failure> {
-    let options = match args.allow_expansion {
-        true => ReadOptions { unpack_factor: None },
-        false => ReadOptions::default(),
-    };
-    let workload = Workload::read(whole, options).map_err(|error| Failure::workload(path, &error))?;
-    let setup = Setup {
-        capacity: args.capacity.unwrap_or(Setup::default().capacity),
-        others: args.others.unwrap_or_default(),
-        events: args.events.map_or(EventMode::Immediate, Events::mode),
-        ..Setup::default()
-    };
-    of_requests(&workload, path.display().to_string(), &setup, settings)
-}
-
-fn of_requests(workload: &Workload, source: String, setup: &Setup, all: &[Settings]) -> Result<Past, Failure> {
-    check_capacity(setup.capacity, setup.others)?;
+fn of_work(work: Work, all: &[Settings]) -> Result<Past, Failure> {
+    let Work { name, workload, setup, .. } = work;
     let default = [Settings::default()];
     let mut panels = Vec::new();
     for settings in if all.is_empty() { &default[..] } else { all } {
-        let setup = Setup { settings: settings.clone(), devices: workload.devices(), ..setup.clone() };
+        let setup = Setup { settings: settings.clone(), ..setup.clone() };
         let machine = Machine::new(&setup).map_err(|error| Failure::new(Code::BadMachine, error.to_string()))?;
         let origin = |request: u64| Some(Origin { at: u32::try_from(request).ok()?, ..Origin::default() });
-        let mut run = WorkloadRun::new(workload, &machine);
+        let mut run = WorkloadRun::new(&workload, &machine);
         let timelines =
-            replayed(&mut run, |_| StackId::EMPTY, origin).map_err(|error| Failure::from(error).of(&source))?;
+            replayed(&mut run, |_| StackId::EMPTY, origin).map_err(|error| Failure::from(error).of(&name))?;
         let panel = |(device, timeline)| Panel {
             kind: Kind::Replay,
             device,
@@ -185,12 +124,17 @@ fn of_requests(workload: &Workload, source: String, setup: &Setup, all: &[Settin
         };
         panels.extend((0..).zip(timelines).map(panel));
     }
-    Ok(Past { source, counted: Counted::Requests, panels, stacks: Stacks::default() })
+    Ok(Past { source: name, counted: Counted::Requests, panels, stacks: Stacks::default() })
 }
 
-fn of_snapshot(args: &Args, path: &Path, whole: Whole, all: &[Settings], beside: Beside) -> Result<Past, Failure> {
-    let mut snapshot = read(args, path, whole)?;
-    let wanted = match args.device {
+fn of_snapshot(
+    source: &Source,
+    path: &Path,
+    mut snapshot: Snapshot,
+    all: &[Settings],
+    beside: Beside,
+) -> Result<Past, Failure> {
+    let wanted = match source.device_index {
         Some(device) => vec![device],
         None => devices(&snapshot),
     };
@@ -215,7 +159,7 @@ fn of_snapshot(args: &Args, path: &Path, whole: Whole, all: &[Settings], beside:
             });
         }
         for settings in all {
-            panels.push(replay(args, path, &recording, settings)?);
+            panels.push(replay(source.device, path, &recording, settings)?);
         }
     }
     let stacks = std::mem::take(&mut snapshot.stacks);
@@ -239,21 +183,14 @@ fn verdict(recording: &Recording<'_>) -> Option<Verdict> {
     Some(Verdict { at: found.moment.entry? as u64, title: shown::title(&found).to_owned(), text, marks })
 }
 
-fn read(args: &Args, path: &Path, mut whole: Whole) -> Result<Snapshot, Failure> {
-    let mut bytes = Vec::new();
-    whole.read_to_end(&mut bytes).map_err(|error| Failure::unreadable(path, &error))?;
-    let options = LoadOptions::default().allow_expansion(args.allow_expansion);
-    options.read(&bytes).map_err(|error| Failure::snapshot(path, &error))
-}
-
 /// The requests of a trace under other settings, with the stacks of the recording.
-fn replay(args: &Args, path: &Path, recording: &Recording<'_>, settings: &Settings) -> Result<Panel, Failure> {
+fn replay(device: Device, path: &Path, recording: &Recording<'_>, settings: &Settings) -> Result<Panel, Failure> {
     let cannot = |error| Failure::at(Code::CannotReplay, path, format!("its start state does not fit: {error}"));
     let mut conditions = recording.conditions(trust(recording).map_err(cannot)?.tie_order);
     conditions.as_recorded = *settings == recording.settings;
     conditions.settings = settings.clone();
-    conditions.capacity = args.capacity.unwrap_or(conditions.capacity);
-    conditions.others = args.others.unwrap_or_default();
+    conditions.capacity = device.capacity.unwrap_or(conditions.capacity);
+    conditions.others = device.others.unwrap_or_default();
     check_capacity(conditions.capacity, conditions.others)?;
     let mut run = SnapshotRun::new(recording, &conditions).map_err(cannot)?;
     let known = recording.start_stacks();

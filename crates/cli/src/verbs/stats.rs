@@ -7,10 +7,12 @@ use millpond_snapshot::LoadOptions;
 
 use super::Answer;
 use crate::failure::{Failure, Stop};
+use crate::options::Packing;
 use crate::shell::Shell;
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// A snapshot: pickle or JSON, plain, gzip or zstd
     file: PathBuf,
@@ -19,15 +21,14 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Let packed files unpack to more than 64 times their size
-    #[arg(long)]
-    allow_expansion: bool,
+    #[command(flatten)]
+    packing: Packing,
 }
 
 /// Reads the file, counts and shows.
 pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
     let snapshot = LoadOptions::default()
-        .allow_expansion(args.allow_expansion)
+        .allow_expansion(args.packing.allow_expansion)
         .open(&args.file)
         .map_err(|error| Failure::snapshot(&args.file, &error))?;
     let summary = snapshot.summary();

@@ -154,6 +154,23 @@ impl Timeline {
         self.events.partition_point(|event| u64::from(event.at) <= at) as u32
     }
 
+    /// Forgets what happened after request `at`, as if it had never come to that.
+    pub fn cut(&mut self, at: u64) {
+        let end = self.cursor_after(at);
+        let outlives = |moment: &mut u32| *moment = if *moment > end { NEVER } else { *moment };
+        self.events.truncate(end as usize);
+        // All of them stand in order of birth, so indices stay what they are.
+        self.segments.truncate(self.segments.partition_point(|segment| segment.life.born <= end));
+        self.held.truncate(self.held.partition_point(|held| held.life.born <= end));
+        self.blocks.truncate(self.blocks.partition_point(|block| block.life.born <= end));
+        self.segments.iter_mut().for_each(|segment| outlives(&mut segment.life.died));
+        self.held.iter_mut().for_each(|held| outlives(&mut held.life.died));
+        for block in &mut self.blocks {
+            outlives(&mut block.life.died);
+            outlives(&mut block.freed);
+        }
+    }
+
     /// The last cursor: everything has happened.
     pub fn end(&self) -> u32 {
         self.events.len() as u32

@@ -1,34 +1,34 @@
 //! `millpond replay FILE`, `--scenario NAME`: requests on a simulated device, and the ledger of them.
 
 mod args;
-mod requests;
-mod scenario;
+mod scenarios;
 mod snapshot;
-mod workload;
+mod work;
 
 use millpond::SegmentState;
 use millpond_replay::{Assertion, Decision};
 use millpond_report::count;
 use millpond_report::replay::{self as shown, Replayed};
 
+pub use args::Args;
 use args::not_understood;
-pub use args::{Args, Events, check_capacity};
-pub use scenario::unknown as unknown_scenario;
 
 use super::Answer;
 use crate::codes::Code;
-use crate::content::{self, Content};
 use crate::failure::{Failure, Stop};
+use crate::opened::{self, Opened};
 use crate::shell::Shell;
 
-/// Replays what the content of the file is, or a scenario.
+/// Replays what the source is, or lists the scenarios.
 pub fn run(args: &Args, shell: &mut Shell) -> Result<Answer, Stop> {
     // A claim that is not understood should not cost the run.
     args.assertions()?;
-    let Some(path) = &args.file else { return scenario::run(args, shell) };
-    match content::of(path)? {
-        Content::Workload(whole) => workload::run(args, path, whole, shell),
-        Content::Snapshot(whole) => snapshot::run(args, path, whole, shell),
+    if args.source.scenario.as_deref() == Some("list") {
+        return scenarios::list(args.json, shell);
+    }
+    match opened::open(&args.source)? {
+        Opened::Work(work) => work::replay(args, &work, shell),
+        Opened::Snapshot { path, snapshot } => snapshot::replay(args, &path, &snapshot, shell),
     }
 }
 

@@ -7,21 +7,20 @@ use millpond_driver::Device;
 use millpond_replay::snapshot::{Conditions, Recording, SnapshotRun, trust};
 use millpond_replay::{Account, Machine, Outcome, OwnCalls, Program, RunError, account};
 use millpond_report::replay::{EventMode, Kind, Replayed, Trust};
+use millpond_snapshot::Snapshot;
 
-use super::args::check_capacity;
 use super::{Answer, Args, tell};
 use crate::codes::Code;
-use crate::content::Whole;
 use crate::failure::{Failure, Stop};
 use crate::opened;
+use crate::options::check_capacity;
 use crate::progress::Progress;
 use crate::shell::Shell;
 
 /// Replays one device of a snapshot.
-pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<Answer, Stop> {
-    let snapshot = opened::snapshot(path, whole, args.allow_expansion)?;
-    let recording = opened::recording(path, &snapshot, args.device, shell)?;
-    if args.events.is_some() {
+pub fn replay(args: &Args, path: &Path, snapshot: &Snapshot, shell: &mut Shell) -> Result<Answer, Stop> {
+    let recording = opened::recording(path, snapshot, args.source.device_index, shell)?;
+    if args.source.device.events.is_some() {
         shell.note("--events is about workloads; a snapshot's trace says when blocks were free again");
     }
     if args.hazards {
@@ -60,8 +59,8 @@ pub fn run(args: &Args, path: &Path, whole: Whole, shell: &mut Shell) -> Result<
 /// The recorded conditions, with what is asked for over them. Whole, with recorded placement, only under the recorded settings.
 fn conditions(args: &Args, recording: &Recording<'_>, tie_order: TieOrder) -> Result<Conditions, Failure> {
     let mut conditions = recording.conditions(tie_order);
-    conditions.capacity = args.capacity.unwrap_or(conditions.capacity);
-    conditions.others = args.others.unwrap_or_default();
+    conditions.capacity = args.source.device.capacity.unwrap_or(conditions.capacity);
+    conditions.others = args.source.device.others.unwrap_or_default();
     if let Some(settings) = args.settings()? {
         conditions.as_recorded = settings == recording.settings;
         conditions.settings = settings;
@@ -77,7 +76,7 @@ fn account_of(
     conditions: &Conditions,
     shell: &Shell,
 ) -> Result<Account, Failure> {
-    let is_wanted = |entry: usize| args.until.is_none_or(|until| entry as u64 <= until);
+    let is_wanted = |entry: usize| args.extent.until.is_none_or(|until| entry as u64 <= until);
     let requests = recording.requests.iter().take_while(|recorded| is_wanted(recorded.entry)).count();
     let fresh = || {
         let run = SnapshotRun::new(recording, conditions);

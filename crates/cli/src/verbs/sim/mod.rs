@@ -12,9 +12,9 @@ use millpond_driver::Bytes;
 use millpond_sim::{Environment, MARK, PREFIX};
 
 use super::Answer;
-use super::replay::check_capacity;
 use crate::codes::Code;
 use crate::failure::{Failure, Stop};
+use crate::options::check_capacity;
 use crate::shell::Shell;
 
 /// What it takes.

@@ -1,4 +1,4 @@
-// Many rectangles at once: WebGL2, one instance a rectangle; a plain canvas where there is no WebGL.
+// Many rectangles by WebGL2, one instance each.
 
 const VERTEX = `#version 300 es
 layout(location=0) in vec4 rect;
@@ -24,47 +24,41 @@ void main() {
 /** Bytes of an instance: four floats and a colour. */
 const STRIDE = 20;
 
-/** Draws rectangles in the pixels of CSS. */
-export class Rects {
-  private readonly gl: WebGL2RenderingContext | null;
-  private readonly plain: CanvasRenderingContext2D | null = null;
+/** The names under which browsers imitate a graphics processor. */
+const IMITATED = /swiftshader|llvmpipe|softpipe|basic render|software/i;
+
+/** A canvas that a graphics processor draws on. */
+export class Gpu {
   private data = new ArrayBuffer(STRIDE * 4096);
   private floats = new Float32Array(this.data);
   private words = new Uint32Array(this.data);
   private count = 0;
   private uniform: WebGLUniformLocation | null = null;
-  private width = 0;
-  private height = 0;
+  private again: () => void = () => {};
 
-  constructor(private readonly canvas: HTMLCanvasElement) {
-    this.gl = canvas.getContext("webgl2", { alpha: true, antialias: false, depth: false, preserveDrawingBuffer: true });
-    if (this.gl) {
-      this.prepare(this.gl);
-      canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
-      canvas.addEventListener("webglcontextrestored", () => {
-        if (this.gl) this.prepare(this.gl);
-        this.draw();
-      });
-    } else {
-      this.plain = canvas.getContext("2d");
-    }
+  private constructor(private readonly canvas: HTMLCanvasElement, private readonly gl: WebGL2RenderingContext) {
+    this.prepare();
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
+    canvas.addEventListener("webglcontextrestored", () => {
+      this.prepare();
+      this.again();
+    });
   }
 
-  /** Begins a picture of so many pixels of CSS. */
-  begin(width: number, height: number): void {
-    const ratio = window.devicePixelRatio || 1;
-    const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
-    if (this.canvas.width !== w || this.canvas.height !== h) {
-      this.canvas.width = w;
-      this.canvas.height = h;
-    }
-    this.width = width;
-    this.height = height;
+  /** None where the browser has no WebGL2, or has to imitate it. */
+  static on(canvas: HTMLCanvasElement): Gpu | undefined {
+    if (isImitated()) return undefined;
+    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false });
+    return gl ? new Gpu(canvas, gl) : undefined;
+  }
+
+  /** Begins anew. */
+  begin(): void {
     this.count = 0;
   }
 
-  /** Adds a rectangle; a striped one stands for memory that waits. Colours are 0xRRGGBB. */
-  add(x: number, y: number, w: number, h: number, color: number, striped = false): void {
+  /** Adds a rectangle in the pixels of CSS. */
+  add(x: number, y: number, w: number, h: number, color: number, striped: boolean): void {
     if (this.count * STRIDE === this.data.byteLength) this.grow();
     const at = this.count * (STRIDE / 4);
     this.floats[at] = x;
@@ -76,14 +70,14 @@ export class Rects {
     this.count++;
   }
 
-  /** Shows what was added. */
-  draw(): void {
-    if (!this.gl) return this.drawPlain();
-    const gl = this.gl;
-    gl.viewport(0, 0, this.canvas.width, this.canvas.height);
-    gl.clearColor(0, 0, 0, 0);
+  /** Shows what was added on a ground of one colour. */
+  draw(width: number, height: number, ground: number): void {
+    const { gl, canvas } = this;
+    this.again = () => this.draw(width, height, ground);
+    gl.viewport(0, 0, canvas.width, canvas.height);
+    gl.clearColor((ground >> 16) / 255, ((ground >> 8) & 0xff) / 255, (ground & 0xff) / 255, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    gl.uniform2f(this.uniform, this.width, this.height);
+    gl.uniform2f(this.uniform, width, height);
     gl.bufferData(gl.ARRAY_BUFFER, new Uint8Array(this.data, 0, this.count * STRIDE), gl.STREAM_DRAW);
     gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, this.count);
   }
@@ -96,7 +90,8 @@ export class Rects {
     this.words = new Uint32Array(data);
   }
 
-  private prepare(gl: WebGL2RenderingContext): void {
+  private prepare(): void {
+    const { gl } = this;
     const program = gl.createProgram();
     for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]] as const) {
       const shader = gl.createShader(kind);
@@ -116,19 +111,17 @@ export class Rects {
     gl.vertexAttribPointer(1, 4, gl.UNSIGNED_BYTE, true, STRIDE, 16);
     gl.vertexAttribDivisor(1, 1);
   }
+}
 
-  private drawPlain(): void {
-    const context = this.plain;
-    if (!context) return;
-    const ratio = window.devicePixelRatio || 1;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.width, this.height);
-    for (let at = 0; at < this.count * 5; at += 5) {
-      const word = this.words[at + 4];
-      context.globalAlpha = word >>> 24 < 0xc0 ? 0.6 : 1;
-      context.fillStyle = `rgb(${word & 0xff} ${(word >> 8) & 0xff} ${(word >> 16) & 0xff})`;
-      context.fillRect(this.floats[at], this.floats[at + 1], this.floats[at + 2], this.floats[at + 3]);
-    }
-    context.globalAlpha = 1;
-  }
+let imitated: boolean | undefined;
+
+/** Asks once, of a context that is given back: browsers have few of them. */
+function isImitated(): boolean {
+  if (imitated !== undefined) return imitated;
+  const gl = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  if (!gl) return (imitated = true);
+  const known = gl.getExtension("WEBGL_debug_renderer_info");
+  imitated = IMITATED.test(String(gl.getParameter(known ? known.UNMASKED_RENDERER_WEBGL : gl.RENDERER)));
+  gl.getExtension("WEBGL_lose_context")?.loseContext();
+  return imitated;
 }
