@@ -57,6 +57,7 @@ impl Default for AddressIndex {
 }
 
 impl AddressIndex {
+    #[inline(always)]
     fn granule(&self, addr: u64) -> Option<&AtomicU64> {
         let leaf = self.top.get((addr >> (GRANULE_BITS + LEAF_BITS)) as usize)?.get()?;
         leaf.get((addr >> GRANULE_BITS) as usize & ((1 << LEAF_BITS) - 1))

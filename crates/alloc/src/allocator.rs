@@ -278,7 +278,7 @@ impl Allocator {
     pub fn largest_block(&self, floor: u64) -> Result<u64> {
         let floor = if floor == 0 { self.told(self.core.driver.mem_info(self.core.device))?.0 } else { floor };
         let held = self.core.hold();
-        Ok(held.pools.iter().filter_map(|pool| pool.free.largest()).map(|entry| entry.size).fold(floor, u64::max))
+        Ok(held.pools.iter().filter_map(|pool| pool.free.largest()).fold(floor, u64::max))
     }
 
     /// (base, bytes) of the segment that holds the live block at `addr` (R2.57).

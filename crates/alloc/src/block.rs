@@ -22,22 +22,23 @@ pub(crate) struct Block {
     pub requested: u64,
     /// Reading of the pool's collection clock when the block became free (R2.20).
     pub born: u64,
-    /// Registration counter of its segment (R1.18).
-    pub counter: u64,
+    /// Where it lies among all addresses that the pool ever took up, oldest segment first: the order of age, then address
+    /// (R1.17, R1.18), as one number.
+    pub position: u64,
     pub prev: BlockId,
     pub next: BlockId,
     /// The segment, by its index in the pool.
     pub segment: u32,
     /// Events that must complete before the block is free; of an unmapped block, guards of its old mapping.
     pub events: u32,
-    /// Where the free list has it.
-    pub place: u32,
     pub allocated: bool,
     /// False for the part of an expandable segment that has no physical memory.
     pub mapped: bool,
     pub expandable: bool,
     /// Other streams were recorded on the block; which ones is in the pool's side table.
     pub used: bool,
+    /// It is in the free list.
+    pub listed: bool,
 }
 
 const _: () = assert!(size_of::<Block>() == 64);
@@ -50,16 +51,16 @@ impl Block {
             size,
             requested: 0,
             born: 0,
-            counter: 0,
+            position: 0,
             prev: NONE,
             next: NONE,
             segment,
             events: 0,
-            place: 0,
             allocated: false,
             mapped: true,
             expandable: false,
             used: false,
+            listed: false,
         }
     }
 

@@ -131,7 +131,6 @@ impl Held<'_> {
                 held.pools[index as usize].live().map(|(block, live)| (live.addr, block)).collect();
             live.sort_unstable();
             for (addr, block) in live {
-                held.pools[index as usize].forget_live(block);
                 held.take_uses(index, block);
                 held.emit_block(Action::FreeRequested, index, block, caller);
                 held.pools[index as usize].retire(block);
@@ -243,7 +242,6 @@ impl Held<'_> {
                 live.push(addr);
                 continue;
             }
-            self.pools[index as usize].forget_live(taken);
             self.take_uses(index, taken);
             self.emit_block(Action::FreeRequested, index, taken, caller);
             self.pools[index as usize].retire(taken);

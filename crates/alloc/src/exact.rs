@@ -3,6 +3,7 @@
 use millpond_driver::Stream;
 
 use crate::allocator::Allocator;
+use crate::block::Block;
 use crate::caller::{Caller, Stack};
 use crate::device::{Happened, Held, gates};
 use crate::error::{Error, Result};
@@ -67,9 +68,10 @@ impl Held<'_> {
         let index = held.pool(PoolKey { memory_pool, class: SizeClass::of(rounded), stream });
         let pool = &held.pools[index as usize];
         let end = addr.checked_add(rounded);
-        let found =
-            pool.free.iter().find(|entry| entry.addr <= addr && end.is_some_and(|end| end <= entry.addr + entry.size));
+        let holds = |block: &Block| block.addr <= addr && end.is_some_and(|end| end <= block.end());
+        let found = pool.free.iter(&pool.blocks).find(|entry| holds(&pool.blocks[entry.block]));
         let Some(entry) = found else { return Err(Error::AddressNotFree { addr, size: rounded }) };
+        let start = pool.blocks[entry.block].addr;
         let key = pool.key;
         let emit = |action, addr, size, stack| {
             core.emit(
@@ -83,9 +85,9 @@ impl Held<'_> {
         let pool = &mut held.pools[index as usize];
         pool.remove_free(entry.block);
         // What lies before is handed out and given back once the wanted block is carved.
-        let before = (addr > entry.addr).then(|| {
-            let bytes = addr - entry.addr;
-            emit(Action::Alloc, entry.addr, bytes, None);
+        let before = (addr > start).then(|| {
+            let bytes = addr - start;
+            emit(Action::Alloc, start, bytes, None);
             let (front, _) = pool.hand_out_as(entry.block, bytes, bytes, true);
             pool.remove_free(entry.block);
             front
@@ -101,11 +103,10 @@ impl Held<'_> {
         held.settle(index);
         if let Some(front) = before {
             let pool = &mut held.pools[index as usize];
-            let bytes = addr - entry.addr;
-            pool.forget_live(front);
-            emit(Action::FreeRequested, entry.addr, bytes, None);
+            let bytes = addr - start;
+            emit(Action::FreeRequested, start, bytes, None);
             pool.retire(front);
-            emit(Action::FreeCompleted, entry.addr, bytes, None);
+            emit(Action::FreeCompleted, start, bytes, None);
             pool.complete_free(front);
             held.settle(index);
         }

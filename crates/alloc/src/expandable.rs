@@ -27,9 +27,8 @@ impl Held<'_> {
         let Some(mut block) = self.place_to_expand(pool, size)? else { return Ok(None) };
         if !self.pools[pool as usize].blocks[block].mapped {
             let bytes = self.pools[pool as usize].blocks[block].size.min(size);
-            if !self.map_block(pool, block, bytes, stack, caller)? {
-                return Ok(None);
-            }
+            let Some(mapped) = self.map_block(pool, block, bytes, stack, caller)? else { return Ok(None) };
+            block = mapped;
         }
         loop {
             let held = &self.pools[pool as usize];
@@ -37,10 +36,8 @@ impl Held<'_> {
             // The search has made sure that unmapped addresses follow.
             let next = held.blocks[block].next;
             let bytes = held.blocks[next].size.min(missing);
-            if !self.map_block(pool, next, bytes, stack, caller)? {
-                return Ok(None);
-            }
-            block = next;
+            let Some(mapped) = self.map_block(pool, next, bytes, stack, caller)? else { return Ok(None) };
+            block = mapped;
         }
         self.pools[pool as usize].remove_free(block);
         Ok(Some(block))
@@ -119,8 +116,8 @@ impl Held<'_> {
         Ok(Some(block))
     }
 
-    /// Maps the first `bytes` of an unmapped block, merges it with its free neighbours and lists it as free (R4.15).
-    /// `false`: the device has no room.
+    /// Maps the first `bytes` of an unmapped block, merges it with its free neighbours and lists the result as free (R4.15).
+    /// Returns that; `None`: the device has no room.
     pub fn map_block(
         &mut self,
         pool: u32,
@@ -128,19 +125,19 @@ impl Held<'_> {
         bytes: u64,
         stack: Option<&Stack>,
         caller: &Caller<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Option<BlockId>> {
         let page = self.page_of(pool, block);
-        let Some(handles) = self.create_pages(bytes.div_ceil(page), page)? else { return Ok(false) };
+        let Some(handles) = self.create_pages(bytes.div_ceil(page), page)? else { return Ok(None) };
         let addr = self.pools[pool as usize].blocks[block].addr;
         if let Err(error) = self.map_pages(addr, page, &handles) {
             self.release_pages(&handles);
             return Err(error);
         }
-        self.book_pages(pool, block, &handles, stack, caller);
-        Ok(true)
+        Ok(Some(self.book_pages(pool, block, &handles, stack, caller)))
     }
 
-    /// Takes up pages that are mapped at the start of an unmapped block: they are free memory of its pool from now on (R4.15).
+    /// Takes up pages that are mapped at the start of an unmapped block: they are free memory of its pool from now on
+    /// (R4.15). Returns the free block that holds them.
     pub fn book_pages(
         &mut self,
         pool: u32,
@@ -148,7 +145,7 @@ impl Held<'_> {
         handles: &[Handle],
         stack: Option<&Stack>,
         caller: &Caller<'_>,
-    ) {
+    ) -> BlockId {
         let held = &mut self.pools[pool as usize];
         let (addr, key, index) = (held.blocks[block].addr, held.key, held.blocks[block].segment);
         let segment = held.segment_at_mut(index);
@@ -171,14 +168,12 @@ impl Held<'_> {
             held.blocks[rest].mapped = false;
             held.unmapped.insert(rest_addr, rest);
         }
-        let (prev, next) = (held.blocks[block].prev, held.blocks[block].next);
-        held.absorb(block, prev);
-        held.absorb(block, next);
-        held.insert_free(block);
+        let merged = held.merge(block).block;
         self.core.index.insert(addr, mapped, Place { pool, segment: index });
         self.hold_more(pool, mapped);
         self.ladder.counts.device_allocs += 1;
         self.emit(Happened::new(Action::SegmentMap, addr, mapped, key).with(stack.cloned()), Some(caller));
+        merged
     }
 
     /// Bytes of a page of an expandable block's segment.
@@ -267,7 +262,7 @@ impl Held<'_> {
         let whole = held.join_unmapped(block);
         self.book_unmapping(pool, (start, bytes), gone, stack, caller);
         outcome?;
-        if whole {
+        if let Some(block) = whole {
             self.give_up_segment(pool, block)?;
         }
         Ok(())

@@ -148,7 +148,6 @@ impl Held<'_> {
         let (addr, requested) = (held.blocks[block].addr, held.blocks[block].requested);
         let stack = stack.or_else(|| held.stacks.get(&block).cloned());
         let happened = Happened::new(Action::FreeRequested, addr, requested, held.key).with(stack);
-        held.forget_live(block);
         held.retire(block);
         self.emit(happened, Some(caller));
     }

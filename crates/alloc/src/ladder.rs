@@ -8,6 +8,7 @@ use crate::config::Preset;
 use crate::device::{Core, Happened, Held, gates};
 use crate::error::{Error, Result};
 use crate::event::Action;
+use crate::free_list::FreeEntry;
 use crate::oom::{Hint, Oom};
 use crate::pool::{Fit, PoolKey};
 use crate::private::PoolId;
@@ -101,14 +102,14 @@ impl<'a> Held<'a> {
     fn climb(self, request: &Request<'_>, searched: bool) -> Result<(Held<'a>, Found)> {
         let (pool, fit, caller) = (request.pool, request.fit, request.caller);
         let mut held = self;
-        let hit = |held: &mut Held<'a>, block: BlockId| {
-            held.pools[pool as usize].remove_free(block);
-            Found { pool, block, fit }
+        let hit = |held: &mut Held<'a>, entry: FreeEntry| {
+            held.pools[pool as usize].take_free(entry);
+            Found { pool, block: entry.block, fit }
         };
         let first =
             if searched { held.pools[pool as usize].find(fit) } else { held.pools[pool as usize].tick_and_find(fit) };
-        if let Some(block) = first {
-            let found = hit(&mut held, block);
+        if let Some(entry) = first {
+            let found = hit(&mut held, entry);
             return Ok((held, found));
         }
         if !held.ladder.callbacks.is_empty() {
@@ -117,8 +118,8 @@ impl<'a> Held<'a> {
             let (again, freed) =
                 held.outside(|| callbacks.iter().fold(false, |freed, callback| callback.free_memory() | freed));
             held = again;
-            if freed && let Some(block) = held.pools[pool as usize].tick_and_find(fit) {
-                let found = hit(&mut held, block);
+            if freed && let Some(entry) = held.pools[pool as usize].tick_and_find(fit) {
+                let found = hit(&mut held, entry);
                 return Ok((held, found));
             }
         }
@@ -172,9 +173,9 @@ impl<'a> Held<'a> {
             }
             // PyTorch gives up here although the wait may have freed a fitting block (R2.7, L1).
             if held.ladder.settings.retry_after_sync
-                && let Some(block) = held.pools[pool as usize].find(fit)
+                && let Some(entry) = held.pools[pool as usize].find(fit)
             {
-                let found = hit(&mut held, block);
+                let found = hit(&mut held, entry);
                 return Ok((held, found));
             }
         }
@@ -312,9 +313,9 @@ impl<'a> Held<'a> {
                 return Err(Error::ScopeOpen { pool: memory_pool });
             }
             let pool = self.pool(PoolKey { memory_pool, ..request.key });
-            if let Some(block) = self.pools[pool as usize].tick_and_find(fit) {
-                self.pools[pool as usize].remove_free(block);
-                return Ok(Some(Found { pool, block, fit }));
+            if let Some(entry) = self.pools[pool as usize].tick_and_find(fit) {
+                self.pools[pool as usize].take_free(entry);
+                return Ok(Some(Found { pool, block: entry.block, fit }));
             }
         }
         Ok(None)

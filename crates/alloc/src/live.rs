@@ -15,6 +15,9 @@ type Start = (u64, BlockId);
 const VACANT: Start = (u64::MAX, NONE);
 
 /// Where the live blocks of a segment start.
+///
+/// A slot of the small class keeps the block that was live there last until another one is: who looks must make sure that the
+/// block found is live and starts there. So a free writes no slot.
 #[derive(Debug)]
 pub(crate) struct Live {
     slots: Slots,
@@ -62,7 +65,7 @@ impl Live {
         }
     }
 
-    /// The live block that starts at `offset`.
+    /// The block that starts at `offset` if any live one does.
     #[inline]
     pub fn get(&self, offset: u64) -> Option<BlockId> {
         let stretch = (offset / STRETCH) as usize;
@@ -77,24 +80,21 @@ impl Live {
         found.or_else(|| self.odd.iter().find(|start| start.0 == offset)).map(|start| start.1)
     }
 
-    /// Takes out the live block that starts at `offset`.
+    /// Makes room where a live block starts at `offset`: it is live no longer.
     #[inline]
-    pub fn take(&mut self, offset: u64) -> Option<BlockId> {
-        let stretch = (offset / STRETCH) as usize;
+    pub fn vacate(&mut self, offset: u64) {
         match &mut self.slots {
-            Slots::Small(leaves) if offset.is_multiple_of(MIN_BLOCK) => {
-                let slot = &mut leaves.get_mut(stretch)?.as_mut()?[(offset % STRETCH / MIN_BLOCK) as usize];
-                return Some(std::mem::replace(slot, NONE)).filter(|&block| block != NONE);
-            }
+            Slots::Small(_) if offset.is_multiple_of(MIN_BLOCK) => return,
             Slots::Small(_) => {}
             Slots::Large(stretches) => {
-                if let Some(start) = stretches.get_mut(stretch)?.iter_mut().find(|start| start.0 == offset) {
-                    return Some(std::mem::replace(start, VACANT).1);
+                let stretch = stretches.get_mut((offset / STRETCH) as usize);
+                if let Some(start) = stretch.and_then(|starts| starts.iter_mut().find(|start| start.0 == offset)) {
+                    *start = VACANT;
+                    return;
                 }
             }
         }
-        let place = self.odd.iter().position(|start| start.0 == offset)?;
-        Some(self.odd.swap_remove(place).1)
+        self.odd.retain(|start| start.0 != offset);
     }
 }
 
@@ -119,8 +119,9 @@ mod tests {
             }
             for (block, &offset) in (0..).zip(&offsets) {
                 assert_eq!(live.get(offset), Some(block), "{class:?} {offset}");
-                assert_eq!(live.take(offset), Some(block));
-                assert_eq!((live.get(offset), live.take(offset)), (None, None));
+                live.vacate(offset);
+                live.insert(offset, block + 100);
+                assert_eq!(live.get(offset), Some(block + 100), "{class:?} {offset}");
             }
             assert_eq!(live.get(1 << 40), None);
         }

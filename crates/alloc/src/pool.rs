@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::block::{Block, BlockId, NONE, Slab};
 use crate::caller::Stack;
-use crate::free_list::FreeList;
+use crate::free_list::{FreeEntry, FreeList};
 use crate::live::Live;
 use crate::order::{NamedStream, TorchSet};
 use crate::private::PoolId;
@@ -59,6 +59,8 @@ pub(crate) struct Pool {
     pub blocks: Slab,
     pub segments: Vec<Option<Segment>>,
     vacant_segments: Vec<u32>,
+    /// Bytes of all segments ever: where the next one begins among the positions of blocks.
+    taken_up: u64,
     pub free: FreeList,
     /// Blocks without memory, by address (R1.19).
     pub unmapped: BTreeMap<u64, BlockId>,
@@ -70,6 +72,15 @@ pub(crate) struct Pool {
     pub recent: Recent,
     /// The collection clock, one for all streams of the memory pool and size class (R1.21).
     pub clock: Arc<AtomicU64>,
+}
+
+/// A block that took its neighbours in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joined {
+    pub block: BlockId,
+    /// How many neighbours, and their bytes.
+    neighbours: i64,
+    bytes: u64,
 }
 
 /// How a request wants its block.
@@ -91,6 +102,7 @@ impl Pool {
             blocks: Slab::default(),
             segments: Vec::new(),
             vacant_segments: Vec::new(),
+            taken_up: 0,
             free: FreeList::default(),
             unmapped: BTreeMap::new(),
             uses: FxHashMap::default(),
@@ -116,6 +128,7 @@ impl Pool {
         }
     }
 
+    #[inline(always)]
     pub fn segment_at_mut(&mut self, index: u32) -> &mut Segment {
         match &mut self.segments[index as usize] {
             Some(segment) => segment,
@@ -124,18 +137,12 @@ impl Pool {
     }
 
     /// The live block that starts at `addr`, in the segment that the address index names.
+    #[inline(always)]
     pub fn live_at(&self, segment: u32, addr: u64) -> Option<BlockId> {
         let segment = self.segments.get(segment as usize)?.as_ref()?;
-        segment.live.get(addr.checked_sub(segment.base)?).filter(|&block| !self.recent.has_returned(block))
-    }
-
-    /// Takes a block out of the live ones: its owner gives it back.
-    #[inline]
-    pub fn forget_live(&mut self, id: BlockId) {
-        let block = &self.blocks[id];
-        let (addr, segment) = (block.addr, block.segment);
-        let segment = self.segment_at_mut(segment);
-        segment.live.take(addr - segment.base);
+        let found = segment.live.get(addr.checked_sub(segment.base)?)?;
+        let block = &self.blocks[found];
+        (block.allocated && block.addr == addr && !self.recent.has_returned(found)).then_some(found)
     }
 
     /// The live blocks, in no particular order.
@@ -144,7 +151,7 @@ impl Pool {
     }
 
     /// Puts a block into the free list; its age starts again (R1.16, R3.10).
-    #[inline]
+    #[inline(always)]
     pub fn insert_free(&mut self, id: BlockId) {
         self.blocks[id].born = self.clock.load(Relaxed);
         self.free.insert(id, &mut self.blocks);
@@ -152,20 +159,43 @@ impl Pool {
 
     #[inline]
     pub fn remove_free(&mut self, id: BlockId) {
-        self.free.remove(id, &mut self.blocks);
+        self.take_free(FreeEntry::of(id, &self.blocks));
     }
 
-    /// Takes up a new segment, with one block over all of it: free memory, or unmapped addresses.
-    pub fn add_segment(&mut self, base: u64, size: u64, counter: u64, source: Source, stack: Option<Stack>) -> BlockId {
+    /// The same for a block as it was found.
+    #[inline]
+    pub fn take_free(&mut self, entry: FreeEntry) {
+        self.free.remove(entry, &mut self.blocks);
+    }
+
+    /// Takes up a new segment, with one block over all of it: free memory, or unmapped addresses. Without a registration
+    /// counter it is as old as all others.
+    pub fn add_segment(
+        &mut self,
+        base: u64,
+        size: u64,
+        counter: Option<u64>,
+        source: Source,
+        stack: Option<Stack>,
+    ) -> BlockId {
         let expandable = matches!(source, Source::Expandable(_));
         let index = self.vacant_segments.pop().unwrap_or_else(|| {
             self.segments.push(None);
             (self.segments.len() - 1) as u32
         });
-        let block = Block { counter, mapped: !expandable, expandable, ..Block::new(base, size, index) };
+        let position = if counter.is_some() { self.taken_up } else { base };
+        self.taken_up += size;
+        let block = Block { position, mapped: !expandable, expandable, ..Block::new(base, size, index) };
         let head = self.blocks.insert(block);
-        self.segments[index as usize] =
-            Some(Segment { base, size, counter, head, source, live: Live::new(self.key.class), stack });
+        self.segments[index as usize] = Some(Segment {
+            base,
+            size,
+            counter: counter.unwrap_or(0),
+            head,
+            source,
+            live: Live::new(self.key.class),
+            stack,
+        });
         head
     }
 
@@ -190,7 +220,8 @@ impl Pool {
     }
 
     /// Ticks the collection clock, then searches (`get_free_block`).
-    pub fn tick_and_find(&self, fit: Fit) -> Option<BlockId> {
+    #[inline(always)]
+    pub fn tick_and_find(&self, fit: Fit) -> Option<FreeEntry> {
         if self.policy.clock_ticks {
             self.clock.fetch_add(1, Relaxed);
         }
@@ -198,12 +229,13 @@ impl Pool {
     }
 
     /// The free block for a request (R1.22–R1.25); it stays in the free list.
-    pub fn find(&self, fit: Fit) -> Option<BlockId> {
+    #[inline]
+    pub fn find(&self, fit: Fit) -> Option<FreeEntry> {
         let mut chosen = self.free.best_fit(fit.rounded)?;
         if fit.expandable {
             // Prefer, among neighbours in the order, the block that could grow the least.
             while self.blocks[chosen.block].expandable {
-                let Some(next) = self.free.after(&chosen) else { break };
+                let Some(next) = self.free.after(&chosen, &self.blocks) else { break };
                 if self.growable_size(&self.blocks[next.block]) >= self.growable_size(&self.blocks[chosen.block]) {
                     break;
                 }
@@ -211,7 +243,7 @@ impl Pool {
             }
         } else {
             while self.blocks[chosen.block].expandable {
-                chosen = self.free.after(&chosen)?;
+                chosen = self.free.after(&chosen, &self.blocks)?;
             }
         }
         let size = chosen.size;
@@ -221,7 +253,7 @@ impl Pool {
         } else {
             size >= fit.rounded.saturating_add(max_non_split_rounding)
         };
-        (!refused).then_some(chosen.block)
+        (!refused).then_some(chosen)
     }
 
     /// Whether a block is split for a request (R1.12–R1.14).
@@ -252,19 +284,19 @@ impl Pool {
             return Some(found);
         }
         self.catch_up();
-        let block = self.tick_and_find(fit)?;
-        self.remove_free(block);
-        let split = self.splits(&self.blocks[block], fit);
-        let (live, change) = self.hand_out_as(block, fit.rounded, fit.requested, split);
-        self.remember(live, fit, change);
-        Some((live, self.blocks[live].addr))
+        let found = self.tick_and_find(fit)?;
+        self.take_free(found);
+        let split = self.splits(&self.blocks[found.block], fit);
+        let (live, change) = self.hand_out_as(found.block, fit.rounded, fit.requested, split);
+        let addr = self.blocks[live].addr;
+        self.remember((live, addr), fit, change);
+        Some((live, addr))
     }
 
     /// A live block that waits for nothing comes back (R3.3, R3.9–R3.12).
     pub fn give_back(&mut self, id: BlockId) {
         // While the block is live, so that a free that was put off does not take it for a listed neighbour.
         self.catch_up();
-        self.forget_live(id);
         self.retire(id);
         self.complete_free(id);
     }
@@ -283,12 +315,9 @@ impl Pool {
             id
         };
         // How inactive-split count and bytes change; not for expandable blocks (R2.51).
-        let change = match (expandable, split, was_split) {
-            (true, ..) | (false, false, false) => (0, 0),
-            (false, true, true) => (0, -(size as i64)),
-            (false, true, false) => (1, (whole - size) as i64),
-            (false, false, true) => (-1, -(whole as i64)),
-        };
+        let before = if was_split { (1, whole as i64) } else { (0, 0) };
+        let after = if split { (1, (whole - size) as i64) } else { (0, 0) };
+        let change = if expandable { (0, 0) } else { (after.0 - before.0, after.1 - before.1) };
         self.counters.change(Metric::InactiveSplit, change.0);
         self.counters.change(Metric::InactiveSplitBytes, change.1);
         self.make_live(live, requested);
@@ -304,11 +333,7 @@ impl Pool {
         let (addr, size, segment) = (block.addr, block.size, block.segment);
         let segment = self.segment_at_mut(segment);
         segment.live.insert(addr - segment.base, id);
-        self.counters.raise(Metric::Allocation, 1);
-        self.counters.raise(Metric::AllocatedBytes, size);
-        self.counters.raise(Metric::Active, 1);
-        self.counters.raise(Metric::ActiveBytes, size);
-        self.counters.raise(Metric::RequestedBytes, requested);
+        self.counters.hand_out(size, requested);
         if size >= self.policy.max_split_size {
             self.counters.raise(Metric::OversizeAllocations, 1);
         }
@@ -319,6 +344,7 @@ impl Pool {
         let rest = &mut self.blocks[id];
         let front = Block { size, next: id, ..rest.clone() };
         rest.addr += size;
+        rest.position += size;
         rest.size -= size;
         let (prev, segment) = (front.prev, front.segment);
         let front = self.blocks.insert(front);
@@ -333,7 +359,8 @@ impl Pool {
     /// Cuts everything after the first `size` bytes off a block that is in no list; returns the new tail.
     pub fn split_back(&mut self, id: BlockId, size: u64) -> BlockId {
         let block = &mut self.blocks[id];
-        let tail = Block { addr: block.addr + size, size: block.size - size, prev: id, ..block.clone() };
+        let (addr, position) = (block.addr + size, block.position + size);
+        let tail = Block { addr, position, size: block.size - size, prev: id, ..block.clone() };
         block.size = size;
         let next = tail.next;
         let tail = self.blocks.insert(tail);
@@ -360,22 +387,23 @@ impl Pool {
         front
     }
 
-    /// A block in no list has no memory any more: it merges with unmapped neighbours. Whether nothing of its segment is left.
-    pub fn join_unmapped(&mut self, id: BlockId) -> bool {
+    /// A block in no list has no memory any more: it merges with unmapped neighbours. Returns it if it is all of its segment.
+    pub fn join_unmapped(&mut self, id: BlockId) -> Option<BlockId> {
         self.blocks[id].mapped = false;
-        let (prev, next) = (self.blocks[id].prev, self.blocks[id].next);
-        self.absorb(id, prev);
-        self.absorb(id, next);
-        let addr = self.blocks[id].addr;
-        self.unmapped.insert(addr, id);
-        !self.blocks[id].is_split()
+        let id = self.join(id).block;
+        let block = &self.blocks[id];
+        self.unmapped.insert(block.addr, id);
+        (!block.is_split()).then_some(id)
     }
 
     /// The free call's part of the books (R3.3): the block is no longer live, but still active.
+    #[inline(always)]
     pub fn retire(&mut self, id: BlockId) {
         let block = &mut self.blocks[id];
         block.allocated = false;
-        let size = block.size;
+        let (addr, size, segment) = (block.addr, block.size, block.segment);
+        let segment = self.segment_at_mut(segment);
+        segment.live.vacate(addr - segment.base);
         self.counters.lower(Metric::Allocation, 1);
         self.counters.lower(Metric::AllocatedBytes, size);
         if size >= self.policy.max_split_size {
@@ -384,21 +412,21 @@ impl Pool {
     }
 
     /// Returns a retired block that waits for nothing to the free list, merged with its neighbours (R3.10–R3.12).
+    #[inline(always)]
     pub fn complete_free(&mut self, id: BlockId) {
-        let expandable = self.blocks[id].expandable;
         self.count_inactive(id);
-        let (neighbours, bytes) = self.merge(id);
-        if !expandable {
+        let Joined { block: id, neighbours, bytes } = self.merge(id);
+        let block = &self.blocks[id];
+        if !block.expandable {
             // One net update per free, as a rise or as a fall (R3.11).
-            let block = &self.blocks[id];
             let gained = if block.is_split() { (1, block.size as i64) } else { (0, 0) };
             self.counters.change(Metric::InactiveSplit, gained.0 - neighbours);
-            self.counters.change(Metric::InactiveSplitBytes, gained.1 - bytes);
+            self.counters.change(Metric::InactiveSplitBytes, gained.1 - bytes as i64);
         }
     }
 
     /// The books of a block that is no longer active (R3.12); its stack goes.
-    #[inline]
+    #[inline(always)]
     pub fn count_inactive(&mut self, id: BlockId) {
         if !self.stacks.is_empty() {
             self.stacks.remove(&id);
@@ -410,53 +438,62 @@ impl Pool {
         self.counters.lower(Metric::RequestedBytes, requested);
     }
 
-    /// Merges an idle block with its idle neighbours and lists it. Returns how many it absorbed, and their bytes.
-    pub fn merge(&mut self, id: BlockId) -> (i64, i64) {
-        let block = &self.blocks[id];
-        let mut absorbed = (0, 0);
-        for neighbour in [block.prev, block.next] {
-            let bytes = self.absorb(id, neighbour) as i64;
-            absorbed.0 += i64::from(bytes > 0);
-            absorbed.1 += bytes;
-        }
-        self.insert_free(id);
-        absorbed
+    /// Merges an idle block with its idle neighbours and lists it.
+    #[inline(always)]
+    pub fn merge(&mut self, id: BlockId) -> Joined {
+        let joined = self.join(id);
+        self.insert_free(joined.block);
+        joined
     }
 
-    /// Merges the neighbour `src` into `dst`, which is in no list (R3.14). Returns the bytes gained, 0 if they stay apart.
-    pub fn absorb(&mut self, dst: BlockId, src: BlockId) -> u64 {
-        if src == NONE {
-            return 0;
+    /// Merges a block in no list with its idle neighbours of the same kind (R3.14). The result is in no list.
+    #[inline(always)]
+    fn join(&mut self, id: BlockId) -> Joined {
+        let Block { prev, next, mapped, .. } = self.blocks[id];
+        let mut joined = Joined { block: id, neighbours: 0, bytes: 0 };
+        // The one in front goes on, so that nothing before it changes.
+        if let Some(bytes) = self.unlist(prev, mapped) {
+            self.extend(prev, id);
+            joined = Joined { block: prev, neighbours: 1, bytes };
         }
-        let (into, from) = (&self.blocks[dst], &self.blocks[src]);
-        if !from.is_idle() || from.mapped != into.mapped {
-            return 0;
+        if let Some(bytes) = self.unlist(next, mapped) {
+            self.extend(joined.block, next);
+            joined.neighbours += 1;
+            joined.bytes += bytes;
         }
-        let from = from.clone();
-        let before = into.prev == src;
-        if from.mapped {
-            self.remove_free(src);
+        joined
+    }
+
+    /// Takes a neighbour out of its list, if it is idle and has memory as `mapped` says. Returns its bytes.
+    #[inline]
+    fn unlist(&mut self, id: BlockId, mapped: bool) -> Option<u64> {
+        if id == NONE {
+            return None;
+        }
+        let block = &self.blocks[id];
+        if !block.is_idle() || block.mapped != mapped {
+            return None;
+        }
+        let (addr, size) = (block.addr, block.size);
+        if mapped {
+            self.remove_free(id);
         } else {
-            self.unmapped.remove(&from.addr);
+            self.unmapped.remove(&addr);
         }
-        let into = &mut self.blocks[dst];
-        into.size += from.size;
-        let segment = into.segment;
-        if before {
-            into.addr = from.addr;
-            into.prev = from.prev;
-            match from.prev {
-                NONE => self.segment_at_mut(segment).head = dst,
-                prev => self.blocks[prev].next = dst,
-            }
-        } else {
-            into.next = from.next;
-            if from.next != NONE {
-                self.blocks[from.next].prev = dst;
-            }
+        Some(size)
+    }
+
+    /// The block `back`, which follows `front`, becomes a part of it.
+    #[inline]
+    fn extend(&mut self, front: BlockId, back: BlockId) {
+        let Block { size, next, .. } = self.blocks[back];
+        self.blocks.remove(back);
+        let block = &mut self.blocks[front];
+        block.size += size;
+        block.next = next;
+        if next != NONE {
+            self.blocks[next].prev = front;
         }
-        self.blocks.remove(src);
-        from.size
     }
 
     /// The blocks of a segment in address order.

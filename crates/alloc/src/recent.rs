@@ -47,11 +47,10 @@ impl Pool {
     /// Remembers a hand-out, made from a state without a free that was put off. A pool whose collection clock ticks has none:
     /// there every search counts.
     #[inline]
-    pub fn remember(&mut self, block: BlockId, fit: Fit, split: (i64, i64)) {
+    pub fn remember(&mut self, (block, addr): (BlockId, u64), fit: Fit, split: (i64, i64)) {
         if self.policy.clock_ticks {
             return;
         }
-        let addr = self.blocks[block].addr;
         let Fit { requested, rounded, .. } = fit;
         self.recent = Recent { block, returned: false, addr, requested, rounded, split, cycles: 0 };
     }
@@ -96,16 +95,16 @@ impl Pool {
     /// Carries out a free that was put off, and forgets the last hand-out: something else is about to happen.
     #[inline]
     pub fn catch_up(&mut self) {
-        if self.recent.block != NONE {
+        if self.recent.returned || self.recent.cycles > 0 {
             self.catch_up_now();
         }
+        (self.recent.block, self.recent.addr) = (NONE, 0);
     }
 
     fn catch_up_now(&mut self) {
         self.count_cycles();
         let Recent { block, returned, .. } = std::mem::take(&mut self.recent);
         if returned {
-            self.forget_live(block);
             self.retire(block);
             self.complete_free(block);
         }

@@ -34,7 +34,7 @@ impl Held<'_> {
         for pool in pools {
             let held = &self.pools[pool as usize];
             let now = held.clock.load(std::sync::atomic::Ordering::Relaxed);
-            for entry in held.free.iter() {
+            for entry in held.free.iter(&held.blocks) {
                 let block = &held.blocks[entry.block];
                 if !block.is_split() {
                     let age = (now - block.born) as f64;
@@ -119,7 +119,7 @@ impl Held<'_> {
         // No single block is large enough: several oversize ones, the largest first.
         let mut released = 0;
         let mut chosen = Vec::new();
-        for entry in held.free.below(want).take_while(|entry| entry.size >= oversize) {
+        for entry in held.free.below(want, &held.blocks).take_while(|entry| entry.size >= oversize) {
             if released >= want {
                 break;
             }
@@ -172,7 +172,8 @@ impl Held<'_> {
         let pools = self.family(id, class);
         let mut to_unmap = Vec::new();
         for &pool in &pools {
-            let entries: Vec<_> = self.pools[pool as usize].free.iter().collect();
+            let held = &self.pools[pool as usize];
+            let entries: Vec<_> = held.free.iter(&held.blocks).collect();
             for entry in entries {
                 let block = &self.pools[pool as usize].blocks[entry.block];
                 if block.expandable {

@@ -114,11 +114,8 @@ impl Held<'_> {
             pool.unmapped.insert(addr, gap);
         }
         let caller = Caller::on(pool.key.stream);
-        if self.map_block(index, gap, bytes, None, &caller)? {
-            Ok(())
-        } else {
-            Err(Error::AddressNotFree { addr, size: bytes })
-        }
+        let mapped = self.map_block(index, gap, bytes, None, &caller)?;
+        mapped.map(drop).ok_or(Error::AddressNotFree { addr, size: bytes })
     }
 
     /// Cuts a free range into the given blocks, which tile it.
@@ -143,7 +140,6 @@ impl Held<'_> {
         }
         for taken in idle {
             let pool = &mut self.pools[index as usize];
-            pool.forget_live(taken);
             pool.retire(taken);
             pool.complete_free(taken);
             self.settle(index);

@@ -43,6 +43,7 @@ impl SizeClass {
 }
 
 /// The next multiple of `to`, saturating.
+#[inline]
 pub const fn round_up(n: u64, to: u64) -> u64 {
     match n.checked_next_multiple_of(to) {
         Some(rounded) => rounded,
@@ -72,6 +73,7 @@ pub const fn round_to_division(n: u64, divisions: u64) -> u64 {
 }
 
 /// The rounded size of a request (R1.2–R1.4). `divisions` is the entry of the request's own interval.
+#[inline]
 pub const fn round(n: u64, divisions: u64) -> u64 {
     if n < MIN_BLOCK {
         MIN_BLOCK

@@ -191,6 +191,10 @@ fn check_pool(pool: &Pool, asleep: bool, wrong: &mut Vec<Violation>) {
     {
         seen += check_segment(pool, (index as u32, segment), asleep, wrong);
     }
+    let mut segments: Vec<_> = pool.segments.iter().flatten().collect();
+    segments.sort_unstable_by_key(|segment| (segment.counter, segment.base));
+    let positions = segments.iter().map(|segment| pool.blocks[segment.head].position);
+    check!(wrong, positions.is_sorted(), "the positions of {:?} are not in the order of age", pool.key);
     check!(wrong, seen == pool.blocks.len(), "{} blocks, {seen} in segments", pool.blocks.len());
     let free = pool.blocks.iter().filter(|(_, block)| block.is_free());
     let (count, bytes) = free.fold((0, 0), |(count, bytes), (_, block)| (count + 1, bytes + block.size));
@@ -201,13 +205,13 @@ fn check_pool(pool: &Pool, asleep: bool, wrong: &mut Vec<Violation>) {
         pool.free.len(),
         pool.free.bytes()
     );
-    for entry in pool.free.iter() {
+    for entry in pool.free.iter(&pool.blocks) {
         let block = &pool.blocks[entry.block];
-        let right = block.is_free()
-            && (block.addr, block.size) == (entry.addr, entry.size)
-            && pool.segment(entry.block).counter == entry.counter;
+        let right = block.is_free() && (block.size, block.position) == (entry.size, entry.position);
         check!(wrong, right, "the free list says {entry:?}, the block is {block:?}");
     }
+    let marked = pool.blocks.iter().filter(|(_, block)| block.listed).count();
+    check!(wrong, marked == count, "{count} free blocks, {marked} marked as listed");
     check!(wrong, pool.free.is_consistent(&pool.blocks), "the bitmap of the free list of {:?} is wrong", pool.key);
     for (&addr, &id) in &pool.unmapped {
         check!(wrong, !pool.blocks[id].mapped && pool.blocks[id].addr == addr, "no unmapped block at {addr:#x}");
@@ -218,9 +222,11 @@ fn check_pool(pool: &Pool, asleep: bool, wrong: &mut Vec<Violation>) {
 /// The blocks of a segment tile it, are linked both ways, and idle neighbours are merged. Returns how many there are.
 fn check_segment(pool: &Pool, (index, segment): (u32, &Segment), asleep: bool, wrong: &mut Vec<Violation>) -> usize {
     let (mut at, mut before, mut count) = (segment.base, NONE, 0);
+    let first = pool.blocks[segment.head].position;
     for (id, block) in pool.blocks_of(segment) {
         count += 1;
-        let linked = block.addr == at && block.prev == before && block.segment == index && block.size > 0;
+        let in_order = block.prev == before && block.position - first == block.addr - segment.base;
+        let linked = block.addr == at && in_order && block.segment == index && block.size > 0;
         check!(wrong, linked, "block {id} {block:?} does not follow {before} in its segment at {:#x}", segment.base);
         if before != NONE {
             let last = &pool.blocks[before];
@@ -237,8 +243,8 @@ fn check_segment(pool: &Pool, (index, segment): (u32, &Segment), asleep: bool, w
             block.addr,
             block.mapped
         );
-        let live = segment.live.get(block.addr - segment.base) == Some(id);
-        check!(wrong, live == block.allocated, "block at {:#x}: live {}, listed {live}", block.addr, block.allocated);
+        let found = segment.live.get(block.addr - segment.base) == Some(id);
+        check!(wrong, found || !block.allocated, "the live block at {:#x} is not found", block.addr);
         if let Source::Expandable(pages) = &segment.source {
             let offset = block.addr - segment.base;
             let backed = pages.touching(offset, block.size).all(|page| pages.get(page).is_some());

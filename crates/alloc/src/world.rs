@@ -169,12 +169,11 @@ impl World {
         self.expandable_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// The registration counter of a new segment.
-    pub(crate) fn register(&self) -> u64 {
+    /// The registration counter of a new segment; `None` where all segments are of one age.
+    pub(crate) fn register(&self) -> Option<u64> {
         match self.tie_order {
-            TieOrder::Registration => self.registrations.fetch_add(1, Relaxed),
-            // Segments of one age: the address decides.
-            TieOrder::Address => 0,
+            TieOrder::Registration => Some(self.registrations.fetch_add(1, Relaxed)),
+            TieOrder::Address => None,
         }
     }
 

@@ -1,30 +1,59 @@
-//! The free blocks of one size: a heap by age and address. Each block knows its place in the heap, so that a neighbour
-//! that merges with it can take it out without a search.
+//! The free blocks of one size: a heap by age and address.
+//!
+//! A block that leaves from the middle leaves its key behind, so that taking it out writes to no other block. Keys that no
+//! listed block answers to are stale; they go when they come to the top, or when they are more than half of the heap.
 
 use crate::block::{BlockId, Slab};
 
-/// A block by what orders it among those of its size (R1.17, R1.18).
+/// A block by what orders it among those of its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    pub counter: u64,
-    pub addr: u64,
+    pub position: u64,
     pub block: BlockId,
 }
 
-/// A binary heap, the smallest key first.
-#[derive(Debug, Default)]
+/// A binary heap, the smallest key first, with stale keys.
+///
+/// Invariant: the first key is that of a listed block; a class without listed blocks has no keys.
+#[derive(Debug)]
 pub(super) struct Class {
     heap: Vec<Key>,
+    /// Bytes of its blocks.
+    size: u64,
+    /// How many blocks are listed.
+    len: usize,
 }
 
+/// Puts a key into the last place of a heap, then moves it up until its parent is smaller.
+#[inline]
+fn rise(heap: &mut [Key], key: Key) {
+    let mut place = heap.len() - 1;
+    while place > 0 {
+        let parent = (place - 1) / 2;
+        if heap[parent].position <= key.position {
+            break;
+        }
+        heap[place] = heap[parent];
+        place = parent;
+    }
+    heap[place] = key;
+}
+
+/// Stale keys that are never worth a clean-up.
+const FEW: usize = 16;
+
 impl Class {
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+    pub fn new(size: u64) -> Self {
+        Class { heap: Vec::new(), size, len: 0 }
     }
 
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.len
+    }
+
+    /// The sum of their sizes.
+    pub fn bytes(&self) -> u64 {
+        self.len as u64 * self.size
     }
 
     #[inline]
@@ -32,86 +61,103 @@ impl Class {
         self.heap.first().copied()
     }
 
+    /// Whether a listed block of the class answers to a key.
     #[inline]
-    pub fn insert(&mut self, key: Key, blocks: &mut Slab) {
-        let place = self.heap.len();
+    fn is_listed(&self, key: &Key, blocks: &Slab) -> bool {
+        let block = &blocks[key.block];
+        block.listed && block.position == key.position && block.size == self.size
+    }
+
+    /// Lists a block.
+    #[inline(always)]
+    pub fn insert(&mut self, key: Key, blocks: &Slab) {
+        if self.heap.len() == self.heap.capacity() && self.heap.len() > 2 * self.len + FEW {
+            self.drop_stale(blocks);
+        }
+        self.len += 1;
         self.heap.push(key);
-        if place == 0 {
-            blocks[key.block].place = 0;
-        } else {
-            self.rise(place, key, blocks);
-        }
+        rise(&mut self.heap, key);
     }
 
-    /// Takes out the block at a place.
+    /// Takes out a block that is no longer marked as listed. Returns whether others are left.
     #[inline]
-    pub fn remove(&mut self, place: usize, blocks: &mut Slab) {
+    pub fn remove(&mut self, block: BlockId, blocks: &Slab) -> bool {
+        self.len -= 1;
+        if self.len == 0 {
+            self.heap.clear();
+            return false;
+        }
+        if self.heap[0].block == block {
+            self.pop();
+            while !self.is_listed(&self.heap[0], blocks) {
+                self.pop();
+            }
+        }
+        true
+    }
+
+    /// Takes out the first key.
+    #[inline]
+    fn pop(&mut self) {
         let Some(last) = self.heap.pop() else { return };
-        if place < self.heap.len() {
-            self.put(place, last, blocks);
-        }
-    }
-
-    /// Moves a key from a place towards the top until its parent is smaller.
-    fn rise(&mut self, mut place: usize, key: Key, blocks: &mut Slab) {
-        while place > 0 {
-            let parent = (place - 1) / 2;
-            if self.heap[parent] < key {
+        let heap = &mut self.heap[..];
+        let (mut place, mut child) = (0, 1);
+        while child < heap.len() {
+            // Without a branch: which of the two is smaller cannot be foreseen.
+            let other = (child + 1).min(heap.len() - 1);
+            child += usize::from(heap[other].position < heap[child].position);
+            if last.position <= heap[child].position {
                 break;
             }
-            self.set(place, self.heap[parent], blocks);
-            place = parent;
+            heap[place] = heap[child];
+            (place, child) = (child, 2 * child + 1);
         }
-        self.set(place, key, blocks);
+        if let Some(hole) = heap.get_mut(place) {
+            *hole = last;
+        }
     }
 
-    /// Puts a key into a hole: down while a child is smaller, else up.
     #[cold]
-    fn put(&mut self, mut place: usize, key: Key, blocks: &mut Slab) {
-        loop {
-            let left = 2 * place + 1;
-            let Some(mut child) = self.heap.get(left).copied() else { break };
-            let mut at = left;
-            if let Some(&right) = self.heap.get(left + 1)
-                && right < child
-            {
-                (child, at) = (right, left + 1);
-            }
-            if key < child {
-                break;
-            }
-            self.set(place, child, blocks);
-            place = at;
+    fn drop_stale(&mut self, blocks: &Slab) {
+        // What is sorted is a heap.
+        self.heap = self.sorted(blocks);
+    }
+
+    /// The key that follows `key` in the order.
+    pub fn after(&self, key: &Key, blocks: &Slab) -> Option<Key> {
+        let mut next = None;
+        self.search(0, key, &mut next, blocks);
+        next
+    }
+
+    /// Looks for the least listed key above `floor` at a place of the heap and below it.
+    fn search(&self, place: usize, floor: &Key, least: &mut Option<Key>, blocks: &Slab) {
+        let Some(key) = self.heap.get(place) else { return };
+        if least.is_some_and(|least| least.position <= key.position) {
+            return;
         }
-        self.rise(place, key, blocks);
-    }
-
-    #[inline]
-    fn set(&mut self, place: usize, key: Key, blocks: &mut Slab) {
-        self.heap[place] = key;
-        blocks[key.block].place = place as u32;
-    }
-
-    /// The key that follows `key` in the order. The second smallest is a child of the smallest; further on it is a search.
-    pub fn after(&self, key: &Key) -> Option<Key> {
-        match self.heap.first() {
-            Some(first) if first == key => self.heap.iter().skip(1).take(2).min().copied(),
-            _ => self.heap.iter().filter(|other| *other > key).min().copied(),
+        if key.position > floor.position && self.is_listed(key, blocks) {
+            *least = Some(*key);
+            return;
         }
+        self.search(2 * place + 1, floor, least, blocks);
+        self.search(2 * place + 2, floor, least, blocks);
     }
 
-    /// All keys, smallest first.
-    pub fn sorted(&self) -> Vec<Key> {
-        let mut keys = self.heap.clone();
+    /// The keys of the listed blocks, smallest first.
+    pub fn sorted(&self, blocks: &Slab) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.heap.iter().filter(|key| self.is_listed(key, blocks)).copied().collect();
         keys.sort_unstable();
+        // A block that left and came back has two keys.
+        keys.dedup();
         keys
     }
 
-    /// Whether every block knows its place and no parent is larger than its child.
+    /// Whether the keys are in order and the first one is of a listed block.
     pub fn is_consistent(&self, blocks: &Slab) -> bool {
         let heap = &self.heap;
-        (0..heap.len()).all(|place| {
-            blocks[heap[place].block].place as usize == place && heap[place.saturating_sub(1) / 2] <= heap[place]
-        })
+        (1..heap.len()).all(|place| heap[(place - 1) / 2].position <= heap[place].position)
+            && self.sorted(blocks).len() == self.len
+            && heap.first().map_or(self.len == 0, |first| self.is_listed(first, blocks))
     }
 }

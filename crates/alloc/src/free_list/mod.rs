@@ -12,13 +12,12 @@ use sorted::Sorted;
 use crate::block::{BlockId, Slab};
 use crate::size::MIN_BLOCK;
 
-/// A free block with all that orders it: size, then the registration counter of its segment (so the oldest segment wins
-/// a tie, R1.18), then address.
+/// A free block with all that orders it: size, then position, so that the oldest segment wins a tie, and in it the lowest
+/// address (R1.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FreeEntry {
     pub size: u64,
-    pub counter: u64,
-    pub addr: u64,
+    pub position: u64,
     pub block: BlockId,
 }
 
@@ -27,17 +26,17 @@ impl FreeEntry {
     #[inline]
     pub fn of(id: BlockId, blocks: &Slab) -> Self {
         let block = &blocks[id];
-        FreeEntry { size: block.size, counter: block.counter, addr: block.addr, block: id }
+        FreeEntry { size: block.size, position: block.position, block: id }
     }
 
     /// Not more than any entry of at least `size` bytes.
     fn at_least(size: u64) -> Self {
-        FreeEntry { size, counter: 0, addr: 0, block: 0 }
+        FreeEntry { size, position: 0, block: 0 }
     }
 
     #[inline]
     fn key(&self) -> Key {
-        Key { counter: self.counter, addr: self.addr, block: self.block }
+        Key { position: self.position, block: self.block }
     }
 }
 
@@ -90,32 +89,31 @@ impl FreeList {
     }
 
     /// Lists a block of the slab.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, id: BlockId, blocks: &mut Slab) {
         let entry = FreeEntry::of(id, blocks);
         if !entry.size.is_multiple_of(MIN_BLOCK) && !self.irregular {
-            self.give_up_classes();
+            self.give_up_classes(blocks);
         }
+        blocks[id].listed = true;
         let Some(class) = self.class(entry.size) else { return self.large.insert(entry) };
         let (row, column) = split(class);
-        self.rows[row].get_or_insert_with(new_row)[column].insert(entry.key(), blocks);
+        self.rows[row].get_or_insert_with(|| new_row(row))[column].insert(entry.key(), blocks);
         self.filled[row] |= 1 << column;
         self.filled_rows |= 1 << row;
     }
 
     /// Takes a listed block out.
     #[inline]
-    pub fn remove(&mut self, id: BlockId, blocks: &mut Slab) {
-        let block = &blocks[id];
-        let Some(class) = self.class(block.size) else {
-            self.large.remove(&FreeEntry::of(id, blocks));
+    pub fn remove(&mut self, entry: FreeEntry, blocks: &mut Slab) {
+        blocks[entry.block].listed = false;
+        let Some(class) = self.class(entry.size) else {
+            self.large.remove(&entry);
             return;
         };
-        let place = block.place as usize;
         let (row, column) = split(class);
         let Some(classes) = &mut self.rows[row] else { return };
-        classes[column].remove(place, blocks);
-        if classes[column].is_empty() {
+        if !classes[column].remove(entry.block, blocks) {
             self.filled[row] &= !(1 << column);
             if self.filled[row] == 0 {
                 self.filled_rows &= !(1 << row);
@@ -125,8 +123,8 @@ impl FreeList {
 
     /// From now on one list holds everything.
     #[cold]
-    fn give_up_classes(&mut self) {
-        let entries: Vec<FreeEntry> = self.iter().collect();
+    fn give_up_classes(&mut self, blocks: &Slab) {
+        let entries: Vec<FreeEntry> = self.iter(blocks).collect();
         *self = FreeList { irregular: true, ..FreeList::default() };
         entries.into_iter().for_each(|entry| self.large.insert(entry));
     }
@@ -171,26 +169,27 @@ impl FreeList {
 
     /// The block that follows `entry` in the order.
     #[inline]
-    pub fn after(&self, before: &FreeEntry) -> Option<FreeEntry> {
+    pub fn after(&self, before: &FreeEntry, blocks: &Slab) -> Option<FreeEntry> {
         let Some(class) = self.class(before.size) else { return self.large.after(before) };
         let (row, column) = split(class);
-        let same = self.rows[row].as_ref().and_then(|row| row[column].after(&before.key()));
+        let same = self.rows[row].as_ref().and_then(|row| row[column].after(&before.key(), blocks));
         same.map(|key| entry(class, key))
             .or_else(|| self.filled_from(class + 1).and_then(|class| self.first_of(class)))
             .or_else(|| self.large.first())
     }
 
     /// The blocks smaller than `size`, largest first.
-    pub fn below(&self, size: u64) -> impl Iterator<Item = FreeEntry> + '_ {
-        self.iter().rev().skip_while(move |entry| entry.size >= size)
+    pub fn below(&self, size: u64, blocks: &Slab) -> impl Iterator<Item = FreeEntry> {
+        self.iter(blocks).rev().skip_while(move |entry| entry.size >= size)
     }
 
     /// All blocks, smallest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = FreeEntry> + '_ {
+    pub fn iter(&self, blocks: &Slab) -> impl DoubleEndedIterator<Item = FreeEntry> {
         let rows = self.rows.iter().enumerate().filter_map(|(number, row)| Some((number, row.as_ref()?)));
         let classes =
             rows.flat_map(|(number, row)| row.iter().enumerate().map(move |(c, class)| (number * ROW + c, class)));
-        let small = classes.flat_map(|(number, class)| class.sorted().into_iter().map(move |key| entry(number, key)));
+        let small =
+            classes.flat_map(|(number, class)| class.sorted(blocks).into_iter().map(move |key| entry(number, key)));
         small.chain(self.large.iter())
     }
 
@@ -201,18 +200,22 @@ impl FreeList {
 
     /// The sum of all sizes, bytes.
     pub fn bytes(&self) -> u64 {
-        self.iter().map(|entry| entry.size).sum()
+        let classes = self.rows.iter().flatten().flat_map(|row| row.iter());
+        classes.map(Class::bytes).sum::<u64>() + self.large.iter().map(|entry| entry.size).sum::<u64>()
     }
 
-    pub fn largest(&self) -> Option<FreeEntry> {
-        self.large.last().or_else(|| self.iter().next_back())
+    /// The size of the largest block, bytes.
+    pub fn largest(&self) -> Option<u64> {
+        let filled = |row: usize| row * ROW + self.filled[row].ilog2() as usize;
+        let class = || self.filled_rows.checked_ilog2().map(|row| (filled(row as usize) as u64 + 1) * MIN_BLOCK);
+        self.large.last().map(|entry| entry.size).or_else(class)
     }
 
-    /// Whether the bitmap says what the classes hold, and the blocks know their places.
+    /// Whether the bitmap says what the classes hold, and they hold what is marked as listed.
     pub fn is_consistent(&self, blocks: &Slab) -> bool {
         let filled = |row: usize| match &self.rows[row] {
             None => 0,
-            Some(classes) => classes.iter().rev().fold(0, |bits, class| bits << 1 | u64::from(!class.is_empty())),
+            Some(classes) => classes.iter().rev().fold(0, |bits, class| bits << 1 | u64::from(class.len() > 0)),
         };
         let rows = (0..ROWS).rev().fold(0, |bits, row| bits << 1 | u64::from(self.filled[row] != 0));
         let mut classes = self.rows.iter().flatten().flat_map(|row| row.iter());
@@ -224,12 +227,12 @@ impl FreeList {
 
 #[inline]
 fn entry(class: usize, key: Key) -> FreeEntry {
-    FreeEntry { size: (class as u64 + 1) * MIN_BLOCK, counter: key.counter, addr: key.addr, block: key.block }
+    FreeEntry { size: (class as u64 + 1) * MIN_BLOCK, position: key.position, block: key.block }
 }
 
 #[cold]
-fn new_row() -> Row {
-    Box::new(std::array::from_fn(|_| Class::default()))
+fn new_row(row: usize) -> Row {
+    Box::new(std::array::from_fn(|column| Class::new((row * ROW + column + 1) as u64 * MIN_BLOCK)))
 }
 
 #[cfg(test)]
@@ -250,12 +253,12 @@ mod tests {
             let size = (random(largest / step) + 1) * step;
             // Some sizes come often, so that classes hold more than one block.
             let size = if random(2) == 0 { step * 3 } else { size };
-            let id = blocks.insert(Block { counter: random(3), ..Block::new(random(1 << 30), size, 0) });
+            let id = blocks.insert(Block { position: random(1 << 30), ..Block::new(0, size, 0) });
             list.insert(id, &mut blocks);
             model.insert(FreeEntry::of(id, &blocks));
             if random(3) > 0 {
                 let gone = *model.iter().nth(random(model.len() as u64) as usize).unwrap();
-                list.remove(gone.block, &mut blocks);
+                list.remove(gone, &mut blocks);
                 model.remove(&gone);
             }
             let want = random(largest + largest / 8) + 1;
@@ -263,16 +266,16 @@ mod tests {
             assert_eq!(list.best_fit(want), expected, "best fit for {want}");
             if let Some(entry) = expected {
                 let next = model.range(entry..).nth(1).copied();
-                assert_eq!(list.after(&entry), next, "after {entry:?}");
+                assert_eq!(list.after(&entry, &blocks), next, "after {entry:?}");
             }
             if let Some(entry) = model.range(FreeEntry::at_least(step * 3)..).nth(random(4) as usize) {
-                assert_eq!(list.after(entry), model.range(entry..).nth(1).copied(), "after {entry:?}");
+                assert_eq!(list.after(entry, &blocks), model.range(entry..).nth(1).copied(), "after {entry:?}");
             }
         }
-        assert!(list.iter().eq(model.iter().copied()));
-        assert!(list.below(largest / 2).eq(model.range(..FreeEntry::at_least(largest / 2)).rev().copied()));
+        assert!(list.iter(&blocks).eq(model.iter().copied()));
+        assert!(list.below(largest / 2, &blocks).eq(model.range(..FreeEntry::at_least(largest / 2)).rev().copied()));
         assert_eq!((list.len(), list.bytes()), (model.len(), model.iter().map(|entry| entry.size).sum()));
-        assert_eq!(list.largest(), model.last().copied());
+        assert_eq!(list.largest(), model.last().map(|entry| entry.size));
         assert!(list.is_consistent(&blocks));
     }
 

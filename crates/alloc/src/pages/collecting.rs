@@ -16,16 +16,17 @@ impl Held<'_> {
         let mut candidates = Vec::new();
         for pool in self.family(PoolId::DEFAULT, SizeClass::Large) {
             let held = &self.pools[pool as usize];
-            for entry in held.free.iter() {
+            for entry in held.free.iter(&held.blocks) {
                 let block = &held.blocks[entry.block];
                 if block.expandable && !self.ladder.pins.hold(block.addr, block.size) {
-                    candidates.push((block.born, block.counter, block.addr, pool, entry.block));
+                    let age = (block.born, held.segment(entry.block).counter, block.addr);
+                    candidates.push((age, pool, entry.block));
                 }
             }
         }
         candidates.sort_unstable();
         let goal = self.ladder.total_allocated.saturating_sub(target);
-        for (.., pool, block) in candidates {
+        for (_, pool, block) in candidates {
             if self.ladder.total_allocated <= goal {
                 break;
             }

@@ -55,7 +55,7 @@ impl Held<'_> {
         let mut found = Vec::new();
         for (index, pool) in (0..).zip(&self.pools) {
             let key = pool.key;
-            if pool.free.largest().is_none_or(|entry| entry.size < place.page)
+            if pool.free.largest().is_none_or(|size| size < place.page)
                 || !self.gives(key.memory_pool)
                 || self.is_capturing(key.stream)?
             {
@@ -89,14 +89,14 @@ impl Held<'_> {
 /// The runs of whole pages in a pool's free blocks that may go, each with the size of its block.
 fn free_runs(index: u32, pool: &Pool, page: u64, may_go: impl Fn(&Pages, u64, u64) -> bool) -> Vec<(u64, Run)> {
     let mut runs: Vec<(u64, Run)> = Vec::new();
-    for entry in pool.free.iter().rev().take_while(|entry| entry.size >= page) {
+    for entry in pool.free.iter(&pool.blocks).rev().take_while(|entry| entry.size >= page) {
         let segment = pool.segment(entry.block);
         let Source::Expandable(pages) = &segment.source else { continue };
         if pages.size != page {
             continue;
         }
         let mut start = None;
-        for number in pages.inside(entry.addr - segment.base, entry.size) {
+        for number in pages.inside(pool.blocks[entry.block].addr - segment.base, entry.size) {
             if !may_go(pages, segment.base, number) {
                 start = None;
                 continue;

@@ -55,8 +55,8 @@ impl Held<'_> {
         let mut block = place.own.first().copied();
         for &(gap, pages) in &place.gaps {
             let (here, behind) = rest.split_at(pages as usize);
-            self.book_pages(request.pool, gap, here, request.stack.as_ref(), request.caller);
-            (rest, block) = (behind, Some(gap));
+            let merged = self.book_pages(request.pool, gap, here, request.stack.as_ref(), request.caller);
+            (rest, block) = (behind, Some(merged));
         }
         let Some(block) = block else { unreachable!("a place has blocks") };
         self.pools[request.pool as usize].remove_free(block);

@@ -77,38 +77,56 @@ impl Metric {
 /// The counters of one pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
-    /// Signed: the oversize counters lose their balance when `max_split_size` changes meanwhile (R8.4, L18).
-    current: [i64; Metric::COUNT],
+    /// How far each figure may rise without a look at the other pools.
+    lease: [i64; Metric::COUNT],
+    /// What is left of the lease: the figure itself is `lease − room`. Signed: the oversize counters lose their balance when
+    /// `max_split_size` changes meanwhile (R8.4, L18), and a figure above its lease has yet to be settled.
+    room: [i64; Metric::COUNT],
     /// All increases ever; what was freed is `grown − current`.
     grown: [u64; Metric::COUNT],
-    /// How far `current` may rise without a look at the other pools.
-    lease: [i64; Metric::COUNT],
     /// Some counter is above its lease: the peaks must be settled.
     pub unsettled: bool,
 }
 
 impl Counters {
+    /// Raises a figure; what is left of its lease.
+    #[inline]
+    fn rise(&mut self, metric: Metric, by: u64) -> i64 {
+        let m = metric as usize;
+        self.room[m] -= by as i64;
+        self.grown[m] = self.grown[m].wrapping_add(by);
+        self.room[m]
+    }
+
     #[inline]
     pub fn raise(&mut self, metric: Metric, by: u64) {
-        let m = metric as usize;
-        self.current[m] += by as i64;
-        self.grown[m] += by;
-        self.unsettled |= self.current[m] > self.lease[m];
+        self.unsettled |= self.rise(metric, by) < 0;
     }
 
     #[inline]
     pub fn lower(&mut self, metric: Metric, by: u64) {
-        self.current[metric as usize] -= by as i64;
+        self.room[metric as usize] += by as i64;
+    }
+
+    /// A block of `size` bytes was handed out (R2.50).
+    #[inline]
+    pub fn hand_out(&mut self, size: u64, requested: u64) {
+        let rooms = self.rise(Metric::Allocation, 1)
+            | self.rise(Metric::AllocatedBytes, size)
+            | self.rise(Metric::RequestedBytes, requested)
+            | self.rise(Metric::Active, 1)
+            | self.rise(Metric::ActiveBytes, size);
+        // The sign of one is the sign of all.
+        self.unsettled |= rooms < 0;
     }
 
     /// A rise or a fall, whichever the sign says (R8.1, R3.11).
     #[inline]
     pub fn change(&mut self, metric: Metric, by: i64) {
-        if by > 0 {
-            self.raise(metric, by as u64);
-        } else {
-            self.current[metric as usize] += by;
-        }
+        let m = metric as usize;
+        self.room[m] -= by;
+        self.grown[m] = self.grown[m].wrapping_add(by.max(0) as u64);
+        self.unsettled |= by > 0 && self.room[m] < 0;
     }
 
     /// A rise and a fall that leave the figure where it was, below its lease.
@@ -119,13 +137,13 @@ impl Counters {
     /// A rise by `new` in place of an earlier one by `old`.
     pub fn replace(&mut self, metric: Metric, old: u64, new: u64) {
         let m = metric as usize;
-        self.current[m] += new as i64 - old as i64;
+        self.room[m] -= new as i64 - old as i64;
         self.grown[m] = self.grown[m].wrapping_add(new).wrapping_sub(old);
-        self.unsettled |= self.current[m] > self.lease[m];
+        self.unsettled |= self.room[m] < 0;
     }
 
     pub fn current(&self, metric: Metric) -> i64 {
-        self.current[metric as usize]
+        self.lease[metric as usize] - self.room[metric as usize]
     }
 
     pub fn grown(&self, metric: Metric) -> u64 {
@@ -137,6 +155,8 @@ impl Counters {
     }
 
     pub fn set_lease(&mut self, metric: Metric, lease: i64) {
-        self.lease[metric as usize] = lease;
+        let m = metric as usize;
+        self.room[m] += lease - self.lease[m];
+        self.lease[m] = lease;
     }
 }
