@@ -2,7 +2,7 @@
 # The Python package under PyTorch 2.15 on the simulated device: builds the wheel, runs its tests (PyTorch's documented behaviours, the
 # same figures as PyTorch's own allocator, what the plain grade refuses) and the examples. Six minutes from nothing, three once built.
 # PYTHON names a Python that has torch 2.15; without one that has, 3 GB are installed from PyPI into target/torch. MATURIN names
-# maturin; without one it is installed there, too. Examples of RMM and CuPy run where those are installed. Needs g++.
+# maturin; without one it is installed there, too. Needs g++.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}/torch
@@ -31,11 +31,4 @@ examples=$OLDPWD/examples
 "$millpond" replay --quiet torch_drop_in.pickle >/dev/null
 "$millpond" sim --capacity 2G -- "$python" "$examples/dry_run.py"
 "$millpond" sim --capacity 2G -- "$python" "$examples/dry_run.py" --millpond
-for pair in rmm:rmm_callback cupy:cupy_functions; do
-    if "$python" -c "import ${pair%:*}" 2>/dev/null; then
-        "$millpond" sim -- "$python" "$examples/${pair#*:}.py"
-    else
-        echo "$python has no ${pair%:*}: ${pair#*:}.py is passed over"
-    fi
-done
 echo "all good"

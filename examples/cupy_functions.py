@@ -1,51 +1,71 @@
 """CuPy on Millpond: a `PythonFunctionAllocator` whose two functions are Millpond's.
 
     pip install millpond cupy-cuda13x
-    python examples/cupy_functions.py
+    python examples/cupy_functions.py                           on a real device
 
-It needs a real device: CuPy's wheel holds the vendor's CUDA runtime, which does not start on the simulated one, and CuPy asks it
-which device is current before it calls any allocator. Under `millpond sim` this program says so, and calls the two functions as
-CuPy would.
+    pip install millpond 'cupy-cuda12x<13' and CUDA 12's libraries
+    millpond sim --backing -- python examples/cupy_functions.py on a simulated one
+
+CuPy 13 and later hold the vendor's CUDA runtime, which does not start on the simulated device, and CuPy asks it which device is
+current before it calls any allocator. CuPy 12 links the runtime, and finds Millpond's. `ci/python_allocators.sh` runs this.
 """
 
 import cupy
+import numpy
 
 import millpond
 
 MIB = 1 << 20
 
 
-def malloc(size, device, stream):
-    """The function that CuPy calls for memory."""
+def malloc(size, device):
+    """The function that CuPy calls for memory: bytes and a device; the stream is the current one."""
     try:
-        return millpond.alloc(size, device, stream)
+        return millpond.alloc(size, device, cupy.cuda.get_current_stream().ptr)
     except millpond.OutOfMemoryError as error:
-        limit = millpond.stats(device)
-        raise cupy.cuda.memory.OutOfMemoryError(size, limit["allocated_bytes.all.current"]) from error
+        allocated = millpond.stats(device)["allocated_bytes.all.current"]
+        raise cupy.cuda.memory.OutOfMemoryError(size, allocated) from error
 
 
-def free(addr, device, stream):
+def free(addr, device):
     """The function that CuPy calls to give memory back."""
-    millpond.free(addr, device, stream)
+    millpond.free(addr, device)
 
 
 def main():
-    allocator = cupy.cuda.PythonFunctionAllocator(malloc, free)
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        print(f"the vendor's runtime in CuPy does not start here: {error}")
-        addr = malloc(3 * MIB, 0, 0)
-        free(addr, 0, 0)
-    else:
-        cupy.cuda.set_allocator(allocator.malloc)
-        array = cupy.arange(MIB, dtype=cupy.float32) + 1
-        assert float(array.sum()) == MIB * (MIB + 1) / 2
-        del array
+    cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(malloc, free).malloc)
+
+    numbers = numpy.arange(3 * MIB, dtype=numpy.int32)
+    array = cupy.asarray(numbers)
+    side = cupy.cuda.Stream(non_blocking=True)
+    with side:
+        beside = cupy.empty((5, MIB), dtype=cupy.float64)
+    side.synchronize()
     stats = millpond.stats()
-    assert stats["allocation.all.allocated"] >= 1 and stats["allocation.all.current"] == 0, stats
+    held = array.nbytes + beside.nbytes
+    print(f"CuPy holds    {held} bytes in 2 arrays")
+    print(f"Millpond says {stats['requested_bytes.all.current']} bytes in {stats['allocation.all.current']} blocks")
+    assert (stats["requested_bytes.all.current"], stats["allocation.all.current"]) == (held, 2)
+    assert (array.get() == numbers).all()
+
+    if b"Millpond simulated" not in cupy.cuda.runtime.getDeviceProperties(0)["name"]:
+        # Kernels of the simulated device compute nothing.
+        assert int((array[:1000] + 1).sum()) == 1000 * 1001 // 2
+
+    try:
+        cupy.empty(1 << 50, dtype=cupy.uint8)
+        raise SystemExit("a pebibyte was there")
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        print(f"out of memory: {error}")
+
+    address = array.data.ptr
+    del array
+    again = cupy.empty(3 * MIB, dtype=cupy.int32)
+    assert again.data.ptr == address, "a cached block comes again"
+    del again, beside
+    assert millpond.stats()["allocated_bytes.all.current"] == 0
     millpond.verify()
-    print(f"Millpond served {stats['allocation.all.allocated']} requests and holds {stats['reserved_bytes.all.current'] // MIB} MiB")
+    print(f"and it is kept for the next: {millpond.stats()['reserved_bytes.all.current'] // MIB} MiB reserved")
 
 
 if __name__ == "__main__":

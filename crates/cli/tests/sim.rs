@@ -69,6 +69,7 @@ fn the_program_alone_gets_the_libraries_and_their_folder_goes_with_it() {
         "{}",
         run.stdout
     );
+    assert!(run.stdout.contains("libcudart.so.12 -> ") && !preload.contains("libcudart.so.12"), "{}", run.stdout);
     let first = std::path::Path::new(preload.split(':').next().unwrap_or_default());
     assert!(first.is_absolute() && !first.exists(), "{}", first.display());
 }
@@ -108,4 +109,54 @@ fn without_a_driver_the_error_says_what_was_tried() {
     }
     let run = run_with(program().env_remove("LD_LIBRARY_PATH").env("MILLPOND_LIBCUDA", "libnowhere.so").arg("device"));
     refused(&run, "libnowhere.so");
+}
+
+/// Asks the runtime by the versions of its symbols, as the linker does for programs of CUDA 12 and 13.
+const VERSIONS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef int (*count_fn)(int *);
+typedef int (*at_fn)(void *, unsigned long);
+typedef int (*malloc_fn)(void **, size_t);
+
+int main(void) {
+    const char *names[] = {"libcudart.so.12", "libcudart.so.13"};
+    const char *properties[] = {"cudaGetDeviceProperties_v2", "cudaGetDeviceProperties"};
+    const size_t sizes[] = {1032, 1008}, pointers[] = {24, 88};
+    for (int i = 0; i < 2; ++i) {
+        unsigned char found[1100], pointer[100];
+        void *library = dlopen(names[i], RTLD_NOW), *block = NULL;
+        int version = 0;
+        memset(found, 0x5a, sizeof found);
+        memset(pointer, 0x5a, sizeof pointer);
+        int failed = ((count_fn)dlvsym(library, "cudaRuntimeGetVersion", names[i]))(&version);
+        failed |= ((at_fn)dlvsym(library, properties[i], names[i]))(found, 0);
+        failed |= ((malloc_fn)dlvsym(library, "cudaMalloc", names[i]))(&block, 4096);
+        failed |= ((at_fn)dlvsym(library, "cudaPointerGetAttributes", names[i]))(pointer, (unsigned long)block);
+        int whole = found[sizes[i]] == 0x5a && found[sizes[i] - 1] == 0;
+        whole &= pointer[pointers[i]] == 0x5a && pointer[pointers[i] - 1] == 0 && pointer[0] == 2;
+        printf("%d: %d, %s, major %d, %s\n", version, failed, (char *)found, *(int *)(found + 360), whole ? "whole" : "not");
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn programs_of_cuda_12_and_13_get_their_own_forms_of_the_runtime() {
+    if is_real() || std::process::Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("left out: there is a real driver, or no C compiler");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, built) = (folder.path().join("versions.c"), folder.path().join("versions"));
+    std::fs::write(&source, VERSIONS).expect("the source is written");
+    let cc = std::process::Command::new("cc").arg(&source).arg("-o").arg(&built).arg("-ldl").status();
+    assert!(cc.is_ok_and(|status| status.success()));
+    let run = sim(&["--", &built.display().to_string()]);
+    let expected =
+        "12090: 0, Millpond simulated device, major 9, whole\n13020: 0, Millpond simulated device, major 9, whole\n";
+    assert_eq!((run.status, run.stdout.as_str()), (0, expected), "{}", run.stderr);
 }

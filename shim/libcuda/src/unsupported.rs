@@ -136,7 +136,9 @@ unsupported! {
     cuLibraryLoadFromFile "cuLibraryLoadFromFile";
     cuLinkAddData_v2 "cuLinkAddData";
     cuLinkAddFile_v2 "cuLinkAddFile";
+    cuLinkComplete "cuLinkComplete";
     cuLinkCreate_v2 "cuLinkCreate";
+    cuLinkDestroy "cuLinkDestroy";
     cuLogsCurrent "cuLogsCurrent";
     cuLogsDumpToFile "cuLogsDumpToFile";
     cuLogsDumpToMemory "cuLogsDumpToMemory";

@@ -6,15 +6,9 @@ use millpond_cuda::sys::CUcontext;
 use millpond_driver::Code;
 use millpond_shim::{Out, Text, driver};
 
-use crate::properties::Properties;
 use crate::thread::{choose, device, entered, primary, started};
 
-/// The runtime whose interface this is.
-const VERSION: c_int = 13020;
-
 exports! {
-    fn cudaRuntimeGetVersion(version: Out<c_int>) { version.set(VERSION) }
-
     fn cudaDriverGetVersion(version: *mut c_int) { driver!(cuDriverGetVersion(version: *mut c_int)) }
 
     fn cudaGetDeviceCount(count: *mut c_int) {
@@ -37,11 +31,6 @@ exports! {
     fn cudaDeviceGetAttribute(value: *mut c_int, attribute: c_uint, which: c_int) {
         started()?;
         driver!(cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, which: c_int))
-    }
-
-    fn cudaGetDeviceProperties(to: Out<Properties>, which: c_int) {
-        started()?;
-        to.set(Properties::of(which)?)
     }
 
     fn cudaDeviceGetPCIBusId(id: *mut c_char, len: c_int, which: c_int) {

@@ -19,8 +19,16 @@ macro_rules! jump {
     };
 }
 
-/// Exports one function under a name.
+/// Exports one function under a name, which has one form in CUDA 12 and 13.
 macro_rules! symbol {
+    ($name:ident, $function:path) => {
+        symbol_of_13!($name, $function);
+        symbol_of_12!($name, $function);
+    };
+}
+
+/// Exports one function as CUDA 13 knows it.
+macro_rules! symbol_of_13 {
     ($name:ident, $function:path) => {
         std::arch::global_asm!(
             concat!(".globl ", stringify!($name)),
@@ -28,6 +36,21 @@ macro_rules! symbol {
             concat!(stringify!($name), ":"),
             jump!(),
             concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
+            sym $function
+        );
+    };
+}
+
+/// Exports one function as CUDA 12 knows it: the assembler is told of the version, as the version script knows a name only once.
+macro_rules! symbol_of_12 {
+    ($name:ident, $function:path) => {
+        std::arch::global_asm!(
+            concat!(".globl ", stringify!($name), "_of_12"),
+            concat!(".type ", stringify!($name), "_of_12, @function"),
+            concat!(stringify!($name), "_of_12:"),
+            jump!(),
+            concat!(".size ", stringify!($name), "_of_12, . - ", stringify!($name), "_of_12"),
+            concat!(".symver ", stringify!($name), "_of_12, ", stringify!($name), "@libcudart.so.12, remove"),
             sym $function
         );
     };

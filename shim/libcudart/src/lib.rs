@@ -1,4 +1,4 @@
-//! `libcudart.so.13` over the simulated driver.
+//! `libcudart.so.13` over the simulated driver, and `libcudart.so.12` for the programs that still ask for that.
 //!
 //! The vendor's runtime library asks a driver to prove that it is the vendor's. Millpond's simulated driver is not, and
 //! neither claims nor forges that; so programs that use the runtime get this layer of our own, written from its
@@ -15,6 +15,7 @@ mod copies;
 mod device;
 mod entry_points;
 mod errors;
+mod forms;
 mod graphs;
 mod kernels;
 mod memory;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
-use millpond_cuda::sys::{CUevent, CUgraph, CUgraphEdgeData, CUgraphNode, CUstream};
+use millpond_cuda::sys::{CUevent, CUgraph, CUstream};
 use millpond_shim::driver;
 
 /// `void (*)(cudaStream_t, cudaError_t, void *)`.
@@ -49,8 +49,5 @@ forward! {
     cudaStreamBeginCapture => cuStreamBeginCapture_v2(which: CUstream, mode: c_uint);
     cudaStreamEndCapture => cuStreamEndCapture(which: CUstream, graph: *mut CUgraph);
     cudaStreamIsCapturing => cuStreamIsCapturing(which: CUstream, status: *mut c_uint);
-    cudaStreamGetCaptureInfo => cuStreamGetCaptureInfo_v3(
-        which: CUstream, status: *mut c_uint, id: *mut c_ulonglong, graph: *mut CUgraph, nodes: *mut *const CUgraphNode,
-        edges: *mut *const CUgraphEdgeData, count: *mut usize);
     cudaThreadExchangeStreamCaptureMode => cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
 }

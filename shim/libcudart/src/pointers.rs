@@ -3,25 +3,25 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use millpond_cuda::sys::CUpointer_attribute as A;
-use millpond_shim::{Out, driver};
+use millpond_shim::{Answer, driver};
 
-/// `cudaPointerAttributes`.
+/// `cudaPointerAttributes` as CUDA 12 has it; 13 adds 64 bytes that mean nothing yet.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Attributes {
+pub(crate) struct Attributes {
     kind: c_uint,
     device: c_int,
     on_device: u64,
     on_host: u64,
-    reserved: [u64; 8],
 }
 
 /// Kinds of memory: unknown to CUDA, page-locked; all others are a device's.
 const UNREGISTERED: c_uint = 0;
 const HOST: c_uint = 1;
 
-exports! {
-    fn cudaPointerGetAttributes(to: Out<Attributes>, addr: u64) {
+impl Attributes {
+    /// What the driver knows of an address.
+    pub fn of(addr: u64) -> Answer<Self> {
         crate::thread::entered()?;
         let (mut kind, mut device) = (UNREGISTERED, 0);
         let attributes = [A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL];
@@ -31,6 +31,6 @@ exports! {
             count: c_uint, attributes: *const A, places: *const *mut c_void, addr: u64))?;
         let on_device = if kind == UNREGISTERED { 0 } else { addr };
         let on_host = if kind == UNREGISTERED || kind == HOST { addr } else { 0 };
-        to.set(Attributes { kind, device, on_device, on_host, reserved: [0; 8] })
+        Ok(Attributes { kind, device, on_device, on_host })
     }
 }

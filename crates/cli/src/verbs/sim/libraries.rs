@@ -17,6 +17,9 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("libmillpond_libnvml.so", "libnvidia-ml.so.1"),
 ];
 
+/// The runtime once more, for programs of CUDA 12: those that look for it find it in the folder of links.
+const ALSO: (&str, &str) = ("libmillpond_libcudart.so", "libcudart.so.12");
+
 /// A folder with all libraries.
 #[derive(Debug)]
 pub struct Libraries(PathBuf);
@@ -55,7 +58,7 @@ impl Libraries {
     pub fn link(&self) -> Result<Linked, Failure> {
         let failed = |error: std::io::Error| Failure::new(Code::CannotWrite, format!("a temporary folder: {error}"));
         let folder = tempfile::Builder::new().prefix("millpond-sim-").tempdir().map_err(failed)?;
-        for (own, known) in LIBRARIES {
+        for (own, known) in LIBRARIES.into_iter().chain([ALSO]) {
             symlink(&self.0.join(own), &folder.path().join(known)).map_err(failed)?;
         }
         Ok(Linked(folder))
