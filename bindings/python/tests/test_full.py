@@ -1,7 +1,7 @@
 """The full grade: the same program under PyTorch's own allocator and under Millpond, and every figure the same."""
 
 import pytest
-from device import body, needs_torch, on_device, raised, run, same_as_pytorch
+from device import Ended, body, needs_torch, on_device, raised, run, same_as_pytorch
 
 MIB = 1 << 20
 
@@ -196,6 +196,35 @@ def test_a_pool_of_a_foreign_allocator(conf):
     own, ours = [run(_foreign, grade=grade, capacity="1GiB", conf=conf) for grade in (None, "full")]
     assert ours == own
     assert "The custom allocator backing this MemPool returned nullptr" in own["error"][1]
+
+
+@body
+def _pages_go_back_in_pieces():
+    import torch
+
+    def block(size):
+        return torch.empty(size * MIB, dtype=torch.uint8, device="cuda")
+
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        whole = block(100)
+        del whole
+        pages = [block(20) for _ in range(5)]
+    del pages[4], pages[2], pages[0]
+    del pool
+    held = torch.cuda.memory_reserved() // MIB
+    pages.clear()
+    torch.cuda.empty_cache()
+    return [held, torch.cuda.memory_reserved()]
+
+
+@needs_torch
+def test_r4_21_a_pool_whose_pages_go_back_in_pieces_ends_pytorch_and_not_millpond():
+    """PyTorch counts one for five pages that come together, and takes away one for each of three ranges that go."""
+    how = {"capacity": "1GiB", "conf": "expandable_segments:True"}
+    with pytest.raises(Ended, match="cudaMalloc_count > 0 INTERNAL ASSERT FAILED"):
+        run(_pages_go_back_in_pieces, **how)
+    assert run(_pages_go_back_in_pieces, grade="full", **how) == [40, 0]
 
 
 @on_device(grade="full", capacity="1GiB")
