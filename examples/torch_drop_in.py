@@ -142,13 +142,15 @@ def compared(own, ours):
     def shown(value):
         return f"{value:,}" if isinstance(value, int) else f"{len(value)} characters" if isinstance(value, str) else f"{len(value)} entries"
 
-    print(f"{'figure':<60} {'PyTorch':>17} {'Millpond':>17}")
+    names = list(own) + [name for name in ours if name not in own]
+    width = max(map(len, names))
+    print(f"{'figure':<{width}} {'PyTorch':>17} {'Millpond':>17}")
     different = 0
-    for name in own.keys() | ours.keys() if own.keys() != ours.keys() else own:
+    for name in names:
         a, b = own.get(name, ""), ours.get(name, "")
         different += a != b
-        print(f"{name:<60} {shown(a):>17} {shown(b):>17}{'' if a == b else '   DIFFERENT'}")
-    print(f"{len(own) - different} of {len(own)} figures are the same")
+        print(f"{name:<{width}} {shown(a):>17} {shown(b):>17}{'' if a == b else '   DIFFERENT'}")
+    print(f"{len(names) - different} of {len(names)} figures are the same")
     return different == 0
 
 

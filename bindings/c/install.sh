@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: builds the library and puts it, its header and its pkg-config file under PREFIX. A minute or two.
+# install.sh PREFIX [LIBRARY]: puts the library, its header and its pkg-config file under PREFIX. Builds it first, in a minute or
+# two, unless LIBRARY names a libmillpond_c.so that was built before.
 set -euo pipefail
-prefix=${1:?usage: install.sh PREFIX}
+prefix=${1:?usage: install.sh PREFIX [LIBRARY]}
+built=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
-(cd "$root" && cargo build --release --quiet -p millpond-c)
-built=${CARGO_TARGET_DIR:-$root/target}/release/libmillpond_c.so
+if [ -z "$built" ]; then
+    (cd "$root" && cargo build --release --quiet -p millpond-c)
+    built=${CARGO_TARGET_DIR:-$root/target}/release/libmillpond_c.so
+fi
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")
 
 install -d "$prefix/lib/pkgconfig" "$prefix/include"

@@ -111,8 +111,8 @@ fn granularities(found: &Found) -> String {
 fn exports(caps: &Caps) -> &'static str {
     match (caps.posix_fd, caps.fabric) {
         (true, true) => "file descriptor, fabric handle",
-        (true, false) => "file descriptor",
-        (false, true) => "fabric handle",
+        (true, false) => "file descriptor, no fabric handle",
+        (false, true) => "fabric handle, no file descriptor",
         (false, false) => "nothing",
     }
 }
@@ -153,7 +153,7 @@ mod tests {
             "Grindstone",
             "24GiB, 23GiB free",
             "pages of 2MiB",
-            "file descriptor\n",
+            "file descriptor, no fabric handle\n",
             "node 1, its memory cannot",
         ] {
             assert!(text.contains(words), "{words}: {text}");
