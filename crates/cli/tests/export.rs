@@ -235,3 +235,13 @@ fn one_run_of_a_device_makes_a_snapshot() {
     let two = ["export", "examples/oom.pickle", "--to", "pickle", "--conf", "", "--conf", "expandable_segments:True"];
     assert_fails(&run(&two), "MP0001", "one run of a device");
 }
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_file_is_whole() {
+    let (folder, _) = file("unused", b"");
+    let path = folder.path().join("out.parquet").display().to_string();
+    ok(&["export", "examples/oom.pickle", "--to", "parquet", "-o", &path]);
+    let bytes = std::fs::read(&path).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+}

@@ -39,6 +39,9 @@ enum Format {
     Csv,
     /// The same as JSON, one object a line
     Jsonl,
+    /// The same as a Parquet file
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// Reads, replays, writes.
@@ -65,5 +68,7 @@ fn write(format: Format, page: &Page<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         Format::Perfetto => export::perfetto(page, out),
         Format::Csv => export::csv(page, out),
         Format::Jsonl => export::json_lines(page, out),
+        #[cfg(feature = "parquet")]
+        Format::Parquet => export::parquet(page, out),
     }
 }

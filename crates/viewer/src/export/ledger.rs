@@ -10,32 +10,32 @@ use crate::page::Page;
 use crate::timeline::{Event, Timeline, Totals};
 
 #[derive(Serialize)]
-struct Row<'s> {
+pub struct Row<'s> {
     /// Which of the page's timelines, counted from 0.
-    run: usize,
-    device: u32,
-    event: usize,
+    pub run: usize,
+    pub device: u32,
+    pub event: usize,
     /// The request or the entry that it came with.
-    at: u32,
-    action: &'static str,
+    pub at: u32,
+    pub action: &'static str,
     /// Of an out-of-memory error the bytes free on the device.
-    address: u64,
-    size: u64,
-    stream: u64,
-    size_class: &'static str,
-    pool: [u64; 2],
-    time_us: Option<u64>,
+    pub address: u64,
+    pub size: u64,
+    pub stream: u64,
+    pub size_class: &'static str,
+    pub pool: [u64; 2],
+    pub time_us: Option<u64>,
     #[serde(flatten)]
-    totals: Totals,
+    pub totals: Totals,
     /// The innermost frame.
-    frame: Option<Frame<'s>>,
+    pub frame: Option<Frame<'s>>,
 }
 
 #[derive(Serialize)]
-struct Frame<'s> {
-    name: &'s str,
-    filename: &'s str,
-    line: i64,
+pub struct Frame<'s> {
+    pub name: &'s str,
+    pub filename: &'s str,
+    pub line: i64,
 }
 
 pub fn json_lines(page: &Page<'_>, mut out: impl Write) -> io::Result<()> {
@@ -80,7 +80,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn each_row<'s>(page: &Page<'s>, mut write: impl FnMut(Row<'s>) -> io::Result<()>) -> io::Result<()> {
+/// Calls for each row, run by run, event by event.
+pub fn each_row<'s>(page: &Page<'s>, mut write: impl FnMut(Row<'s>) -> io::Result<()>) -> io::Result<()> {
     for (run, panel) in page.panels.iter().enumerate() {
         let timeline = &panel.timeline;
         for (event, (happened, totals)) in timeline.events.iter().zip(timeline.walk()).enumerate() {

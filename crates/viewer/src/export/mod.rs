@@ -2,9 +2,11 @@
 //!
 //! - [`snapshot`]: a snapshot that PyTorch's viewer (memory_viz) and everything else that knows its form reads.
 //! - [`perfetto`]: trace events in JSON, for ui.perfetto.dev and chrome://tracing.
-//! - [`csv`] and [`json_lines`]: a row for each event with the totals after it.
+//! - [`csv`], [`json_lines`] and, with the feature `parquet`, `parquet`: a row for each event with the totals after it.
 
 mod ledger;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod perfetto;
 mod pickle;
 
@@ -29,6 +31,15 @@ pub fn csv(page: &Page<'_>, out: impl Write) -> io::Result<()> {
 /// Those of `out`.
 pub fn json_lines(page: &Page<'_>, out: impl Write) -> io::Result<()> {
     ledger::json_lines(page, io::BufWriter::new(out))
+}
+
+/// Rows as a Parquet file.
+///
+/// # Errors
+/// Those of `out`.
+#[cfg(feature = "parquet")]
+pub fn parquet(page: &Page<'_>, out: impl Write + Send) -> io::Result<()> {
+    parquet::write(page, out)
 }
 
 /// Trace events: counters of memory, the lives of segments and blocks, and what is worth a mark.
