@@ -82,7 +82,7 @@ impl Allocator {
         let gates = core.gates.load(Acquire);
         // A size of 0 wraps around and is too large for the short way, too.
         if gates == 0 && size.wrapping_sub(1) < TOO_LARGE - 1 && stream.device == core.device {
-            return match core.hit(size, stream) {
+            return match core.hit(size, stream, caller) {
                 Hit::Found(addr) => Ok(addr),
                 Hit::Miss { searched } => core.alloc_slow(size, stream, caller, None, searched),
             };
@@ -139,7 +139,7 @@ impl Allocator {
         if core.gates.load(Acquire) & gates::WATCHED != 0 {
             return core.watched_free(addr, caller).unwrap_or_else(|| self.free_unknown(addr));
         }
-        core.plain_free(addr, caller).unwrap_or_else(|| self.free_unknown(addr))
+        core.free(addr, caller).unwrap_or_else(|| self.free_unknown(addr))
     }
 
     #[cold]
@@ -414,9 +414,7 @@ impl Allocator {
 
     /// Starts or changes the history; `None` stops and clears it (R9.18–R9.21).
     pub fn record_history(&self, options: Option<HistoryOptions>) {
-        let mut held = self.core.hold();
-        self.core.journal.record(options);
-        held.set_gates();
+        self.core.hold().rewire(|journal| journal.record(options));
     }
 
     /// Whether a history is kept.
@@ -426,14 +424,12 @@ impl Allocator {
 
     /// Takes the history out, oldest entry first.
     pub fn take_history(&self) -> Vec<Event> {
-        self.core.journal.take()
+        self.core.hold().take_history()
     }
 
     /// Adds a subscriber to all events.
     pub fn attach_observer(&self, observer: Arc<dyn Observer>) {
-        let mut held = self.core.hold();
-        self.core.journal.attach(observer);
-        held.set_gates();
+        self.core.hold().rewire(|journal| journal.attach(observer));
     }
 
     /// Adds somebody who is told of out-of-memory errors before they are raised (R9.25).

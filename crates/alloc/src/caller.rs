@@ -57,6 +57,12 @@ impl Caller<'static> {
 }
 
 impl Caller<'_> {
+    /// Whether its events carry more than others.
+    #[inline]
+    pub(crate) fn has_notes(&self) -> bool {
+        self.metadata.is_some() || self.compile_context.is_some()
+    }
+
     pub(crate) fn thread(&self) -> Thread {
         self.thread.unwrap_or_else(Thread::current)
     }

@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::custom::{BeingAsked, CustomAllocator};
 use crate::error::Error;
 use crate::event::{Action, Event};
+use crate::log::Log;
 use crate::oom::OomObserver;
 use crate::order::{NamedStream, TorchMap, TorchSet};
 use crate::pages::{Leaving, Pins};
@@ -71,7 +72,7 @@ pub(crate) mod gates {
     pub const CAPTURE: u32 = 4;
     /// Caching is off.
     pub const UNCACHED: u32 = 8;
-    /// Somebody wants events. The way is still short, but writes them.
+    /// Somebody wants events, and more than a history without stacks. The way is still short, but writes them.
     pub const WATCHED: u32 = 16;
 }
 
@@ -347,7 +348,7 @@ impl Happened {
         Happened { stack, ..self }
     }
 
-    fn at(self, time_us: u64) -> Event {
+    pub fn at(self, time_us: u64) -> Event {
         let Happened { action, addr, size, stream, pool, stack, internal } = self;
         Event { action, addr, size, stream, time_us, pool, stack, metadata: None, compile_context: None, internal }
     }
@@ -415,11 +416,15 @@ impl<'a> Held<'a> {
             Some(index) => {
                 // The counters stay: their sums belong to the device.
                 let pool = &mut self.pools[index as usize];
+                let key_before = pool.key;
+                pool.log.iter_mut().for_each(|log| log.hand_in(&self.core.journal, key_before));
                 (pool.key, pool.policy, pool.clock) = (key, policy, clock);
                 index
             }
             None => {
-                let index = self.core.pools.push(PoolLock::new(Pool::new(key, policy, clock)));
+                let mut pool = Pool::new(key, policy, clock);
+                pool.log = self.core.journal.is_on().then(Log::default);
+                let index = self.core.pools.push(PoolLock::new(pool));
                 self.pools.push(self.core.pools[index].lock());
                 index as u32
             }
@@ -472,7 +477,7 @@ impl<'a> Held<'a> {
     pub fn set_gates(&mut self) {
         let ladder = &self.ladder;
         let mut gates = self.core.gates.load(Relaxed) & gates::UNCACHED;
-        if self.core.journal.is_on() {
+        if self.core.journal.is_on() && !self.core.journal.is_plain() {
             gates |= gates::WATCHED;
         }
         if !ladder.queues.is_empty() || !ladder.deferred.is_empty() {

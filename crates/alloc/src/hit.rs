@@ -8,6 +8,7 @@ use crate::caller::{Caller, Stack};
 use crate::device::{Core, Happened, Held};
 use crate::error::Result;
 use crate::event::Action;
+use crate::log::Moment;
 use crate::size::SizeClass;
 use crate::trace::Level;
 
@@ -20,16 +21,20 @@ pub(crate) enum Hit {
 }
 
 impl Core {
-    /// A hit that nobody watches.
+    /// A hit that nobody watches. The pool may have a history without stacks to write.
     #[inline]
-    pub fn hit(&self, size: u64, stream: Stream) -> Hit {
+    pub fn hit(&self, size: u64, stream: Stream, caller: &Caller<'_>) -> Hit {
         let rounded = self.rounding.round(size);
         let Some(index) = self.routes.get(stream.raw, SizeClass::of(rounded)) else {
             return Hit::Miss { searched: false };
         };
         let mut pool = self.pools[index as usize].lock();
         let fit = pool.fit(size, rounded);
-        let Some((_, addr)) = pool.hit(fit) else { return Hit::Miss { searched: true } };
+        let found = pool.take_recent(fit).or_else(|| pool.hit(fit));
+        let Some((_, addr)) = found else { return Hit::Miss { searched: true } };
+        if pool.log.is_some() {
+            self.record(&mut pool, Moment { addr, size, is_free: false }, caller);
+        }
         if pool.counters.unsettled {
             drop(pool);
             self.hold().settle(index);
@@ -63,18 +68,26 @@ impl Core {
         Ok(addr)
     }
 
-    /// A free that nobody watches; `None` if no live block starts at `addr`.
+    /// The same of a free; `None` if no live block starts at `addr`.
     #[inline]
-    pub fn plain_free(&self, addr: u64, caller: &Caller<'_>) -> Option<Result<()>> {
+    pub fn free(&self, addr: u64, caller: &Caller<'_>) -> Option<Result<()>> {
         let place = self.index.find(addr)?;
         let mut pool = self.pools[place.pool as usize].lock();
         if pool.put_off(addr) {
+            if pool.log.is_some() {
+                let size = pool.recent.requested();
+                self.record(&mut pool, Moment { addr, size, is_free: true }, caller);
+            }
             return Some(Ok(()));
         }
         let block = pool.live_at(place.segment, addr)?;
         if pool.blocks[block].used {
             drop(pool);
             return self.free_used(addr, None, caller);
+        }
+        if pool.log.is_some() {
+            let size = pool.blocks[block].requested;
+            self.record(&mut pool, Moment { addr, size, is_free: true }, caller);
         }
         pool.give_back(block);
         if pool.counters.unsettled {

@@ -22,6 +22,7 @@ mod hit;
 mod host;
 mod ladder;
 mod live;
+mod log;
 mod mem_pool;
 mod oom;
 mod order;

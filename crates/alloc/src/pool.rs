@@ -13,6 +13,7 @@ use crate::block::{Block, BlockId, NONE, Slab};
 use crate::caller::Stack;
 use crate::free_list::{FreeEntry, FreeList};
 use crate::live::Live;
+use crate::log::Log;
 use crate::order::{NamedStream, TorchSet};
 use crate::private::PoolId;
 use crate::recent::Recent;
@@ -70,6 +71,8 @@ pub(crate) struct Pool {
     pub counters: Counters,
     /// The last hand-out, and a free that was put off.
     pub recent: Recent,
+    /// Its part of the history, while somebody wants events.
+    pub log: Option<Log>,
     /// The collection clock, one for all streams of the memory pool and size class (R1.21).
     pub clock: Arc<AtomicU64>,
 }
@@ -109,6 +112,7 @@ impl Pool {
             stacks: FxHashMap::default(),
             counters: Counters::default(),
             recent: Recent::default(),
+            log: None,
             clock,
         }
     }

@@ -41,6 +41,18 @@ impl Recent {
     pub fn has_returned(&self, id: BlockId) -> bool {
         self.returned && self.block == id
     }
+
+    /// Whether it is the block at `addr`, which came back and was handed out again.
+    #[inline]
+    pub fn is_round_of(&self, addr: u64) -> bool {
+        self.cycles > 0 && self.addr == addr
+    }
+
+    /// What was asked for, bytes.
+    #[inline]
+    pub fn requested(&self) -> u64 {
+        self.requested
+    }
 }
 
 impl Pool {

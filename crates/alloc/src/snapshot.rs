@@ -26,13 +26,13 @@ impl Allocator {
     pub fn snapshot(&self, only: Option<PoolId>, traces: bool) -> Snapshot {
         let core = &self.core;
         let (segments, settings, history) = {
-            let held = core.hold();
+            let mut held = core.hold();
             let segments = held.segments(only);
             let active = segments.iter().flat_map(|segment| &segment.blocks);
             let active = active.filter(|block| matches!(block.state, BlockUse::Live | BlockUse::Pending));
             let active = active.map(|block| block.size).sum();
             // The trace is copied before the snapshot's own entry (R9.10).
-            let history = if traces { core.journal.export().0 } else { Vec::new() };
+            let history = if traces { held.history() } else { Vec::new() };
             let stream = Stream::default_of(Device(0));
             let key = PoolKey { memory_pool: only.unwrap_or_default(), class: SizeClass::Small, stream };
             core.emit(Happened::new(Action::Snapshot, 0, active, key), None);

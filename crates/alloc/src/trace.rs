@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::caller::Caller;
 use crate::event::{Action, Event, Observer};
+use crate::log::{Line, Runs, Sheet};
 use crate::ring::Ring;
 use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard};
@@ -53,6 +54,11 @@ impl Default for HistoryOptions {
 /// Somebody wants events.
 const RECORDING: u8 = 1;
 const OBSERVED: u8 = 2;
+/// A history without stacks is all that is wanted: pools write what hits do.
+const PLAIN: u8 = 4;
+
+/// What pools write.
+const OF_HITS: [Action; 3] = [Action::Alloc, Action::FreeRequested, Action::FreeCompleted];
 
 /// Where events go.
 #[derive(Default)]
@@ -60,6 +66,8 @@ pub(crate) struct Journal {
     /// Read on every event; 0 means that nothing is written anywhere.
     sinks: AtomicU8,
     level: AtomicU8,
+    /// The order of what pools write and what is written here.
+    pub runs: Runs,
     inner: Mutex<Inner>,
     /// Held while observers run, so that they see events in order.
     delivery: Mutex<()>,
@@ -69,6 +77,8 @@ pub(crate) struct Journal {
 struct Inner {
     options: Option<HistoryOptions>,
     ring: Ring,
+    /// The last run of what is written here.
+    run: u64,
     observers: Vec<Arc<dyn Observer>>,
     /// What observers have not seen yet.
     queue: Vec<Event>,
@@ -89,6 +99,12 @@ impl Journal {
         self.sinks.load(Relaxed) & RECORDING != 0
     }
 
+    /// Whether pools write what hits do: nobody wants more than a history without stacks.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.sinks.load(Relaxed) & PLAIN != 0
+    }
+
     /// When stacks are wanted.
     #[inline]
     pub fn level(&self) -> Level {
@@ -100,7 +116,7 @@ impl Journal {
         }
     }
 
-    /// Starts, changes or (with `None`) stops and clears the history (R9.20).
+    /// Starts, changes or (with `None`) stops and clears the history (R9.20). Pools have handed in what they wrote.
     pub fn record(&self, options: Option<HistoryOptions>) {
         let mut inner = self.inner();
         match &options {
@@ -109,29 +125,47 @@ impl Journal {
                 // PyTorch leaves a shrunk ring undefined (U10); here the newest entries stay.
                 if options.clear {
                     inner.ring.clear();
-                } else {
-                    inner.ring.shrink(capacity);
                 }
+                inner.ring.keep(capacity);
             }
             None => inner.ring.clear(),
         }
         let level = options.as_ref().map_or(Level::Never, |options| options.level);
         self.level.store(level as u8, Relaxed);
-        let bit = if options.is_some() { RECORDING } else { 0 };
-        self.sinks.store((self.sinks.load(Relaxed) & !RECORDING) | bit, Relaxed);
         inner.options = options;
+        self.set_sinks(&inner);
+    }
+
+    fn set_sinks(&self, inner: &Inner) {
+        let mut sinks = if inner.observers.is_empty() { 0 } else { OBSERVED };
+        if let Some(options) = &inner.options {
+            sinks |= RECORDING;
+            if sinks == RECORDING
+                && options.level == Level::Never
+                && !OF_HITS.iter().any(|action| options.skip_actions.contains(action))
+            {
+                sinks |= PLAIN;
+            }
+        }
+        self.sinks.store(sinks, Relaxed);
     }
 
     pub fn attach(&self, observer: Arc<dyn Observer>) {
         let mut inner = self.inner();
         inner.observers.push(observer);
-        self.sinks.store(self.sinks.load(Relaxed) | OBSERVED, Relaxed);
+        self.set_sinks(&inner);
+    }
+
+    /// Takes in what a pool has written. Returns an empty sheet.
+    pub fn take_in(&self, sheet: Sheet) -> Vec<Line> {
+        self.inner().ring.take_in(sheet)
     }
 
     /// Writes events. Called under the locks that make them true, so the order of entries is the order of events.
     #[inline]
     pub fn write<const N: usize>(&self, events: [Event; N], caller: Option<&Caller<'_>>) {
         let mut inner = self.inner();
+        inner.run = self.runs.of(inner.run);
         let keeps_stacks = self.level() >= Level::Alloc;
         let keeps_regions = inner.options.as_ref().is_some_and(|options| options.compile_context);
         for mut event in events {
@@ -153,10 +187,14 @@ impl Journal {
 
     /// Shows the observers what they have not seen. Called under no lock; whoever finds a delivery under way leaves its
     /// events to that one.
+    #[inline]
     pub fn deliver(&self) {
-        if self.sinks.load(Relaxed) & OBSERVED == 0 {
-            return;
+        if self.sinks.load(Relaxed) & OBSERVED != 0 {
+            self.deliver_now();
         }
+    }
+
+    fn deliver_now(&self) {
         while let Ok(_turn) = self.delivery.try_lock() {
             let (events, observers) = {
                 let mut inner = self.inner();
@@ -169,16 +207,15 @@ impl Journal {
         }
     }
 
-    /// The entries, oldest first, and how many were overwritten.
-    pub fn export(&self) -> (Vec<Event>, u64) {
-        let inner = self.inner();
-        (inner.ring.export(), inner.ring.lost)
+    /// The events, oldest first. Pools have handed in what they wrote.
+    pub fn export(&self) -> Vec<Event> {
+        self.inner().ring.export().0
     }
 
-    /// Takes the entries out, oldest first.
+    /// Takes the events out, oldest first. Pools have handed in what they wrote.
     pub fn take(&self) -> Vec<Event> {
         let mut inner = self.inner();
-        let entries = inner.ring.export();
+        let (entries, _) = inner.ring.export();
         inner.ring.clear();
         entries
     }
@@ -189,7 +226,7 @@ impl Inner {
     fn store(&mut self, event: Event) {
         let Some(options) = &self.options else { return };
         if event.action.is_torch() && !options.skip_actions.contains(&event.action) {
-            self.ring.push(event, options.max_entries.max(1));
+            self.ring.push(event, self.run);
         }
     }
 }

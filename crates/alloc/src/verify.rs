@@ -51,6 +51,10 @@ macro_rules! check {
 impl Held<'_> {
     fn check_pools(&self, wrong: &mut Vec<Violation>) {
         let mut owned = BTreeSet::new();
+        let is_on = self.core.journal.is_on();
+        for pool in &self.pools {
+            check!(wrong, pool.log.is_some() == is_on, "events are wanted: {is_on}, but not by {:?}", pool.key);
+        }
         for (id, memory_pool) in &self.ladder.memory_pools {
             for (class, family) in SizeClass::ALL.iter().zip(&memory_pool.families) {
                 for (raw, &index) in &family.pools {

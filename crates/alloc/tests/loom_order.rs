@@ -6,7 +6,7 @@ mod loom_common;
 
 use loom_common::{MIB, Model, explore, on, stream, take};
 use millpond::config::Dialect;
-use millpond::{Allocator, Filter, HistoryOptions};
+use millpond::{Action, Allocator, Filter, HistoryOptions, Level};
 
 #[test]
 fn a_hit_beside_one_that_holds_the_device() {
@@ -73,6 +73,41 @@ fn a_watched_hit_beside_a_reader_of_the_history() {
             |a| {
                 assert!(a.take_history().len() <= 1);
                 a.record_history(None);
+            },
+        );
+        model.conclude(1);
+    });
+}
+
+#[test]
+fn recorded_hits_on_two_streams_beside_each_other() {
+    explore(|| {
+        let model = Model::warm(&[1, 2]);
+        model.a.record_history(Some(HistoryOptions { level: Level::Never, ..HistoryOptions::default() }));
+        let round = |raw| move |a: &Allocator| a.free(take(a, raw, MIB), &on(raw)).unwrap();
+        model.race(round(1), round(2));
+        let actions = [Action::Alloc, Action::FreeRequested, Action::FreeCompleted];
+        let history = model.a.take_history();
+        for raw in [1, 2] {
+            let of_stream = history.iter().filter(|event| event.stream == stream(raw));
+            assert!(of_stream.map(|event| event.action).eq(actions), "{history:?}");
+        }
+        model.conclude(0);
+    });
+}
+
+#[test]
+fn a_recorded_hit_beside_one_that_turns_the_history_off_and_on() {
+    explore(|| {
+        let model = Model::warm(&[1]);
+        let plain = HistoryOptions { level: Level::Never, ..HistoryOptions::default() };
+        model.a.record_history(Some(plain.clone()));
+        model.race(
+            |a| take(a, 1, MIB),
+            move |a| {
+                a.record_history(None);
+                a.record_history(Some(plain));
+                assert!(a.take_history().len() <= 1);
             },
         );
         model.conclude(1);

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+#[cfg(target_os = "linux")]
+use millpond_driver::Reading;
 use millpond_driver::{Bytes, Caps, Code, Device, Result, Status};
 
 use crate::cuda::{Cuda, DeviceState};
@@ -29,6 +31,11 @@ impl Status for Cuda {
         self.started.elapsed().as_micros() as u64
     }
 
+    #[cfg(target_os = "linux")]
+    fn now_us_again(&self, last: &mut Reading) -> u64 {
+        last.shared(tick(), || self.now_us())
+    }
+
     fn peek_last_error(&self) -> Option<Code> {
         match self.last_error.load(Ordering::Relaxed) {
             0 => None,
@@ -43,6 +50,14 @@ impl Status for Cuda {
         }
         Some(code)
     }
+}
+
+/// The kernel's own count of time, which it advances every millisecond or few: reading it takes a few loads and no counter of
+/// the processor.
+#[cfg(target_os = "linux")]
+fn tick() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    (time.tv_sec as u64) << 32 | time.tv_nsec as u64
 }
 
 /// Peer access that is or is not enabled, and host memory that is or is not registered, are no faults of the device.

@@ -21,6 +21,7 @@
 mod asynchronous;
 mod bytes;
 mod capture;
+mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
@@ -36,6 +37,7 @@ mod virtual_memory;
 pub use asynchronous::{Async, DriverPool, PoolAttribute};
 pub use bytes::{Bytes, ParseBytesError};
 pub use capture::{Capture, CaptureInfo, CaptureMode, CaptureStatus, Graph, Node};
+pub use clock::Reading;
 pub use error::{Code, DriverError, Result};
 pub use host::{Host, HostFlags};
 pub use ids::{Device, Event, Stream};

@@ -1,6 +1,6 @@
 //! What a device is able to do, its clock, and the sticky error.
 
-use crate::{Bytes, Code, Device, Result};
+use crate::{Bytes, Code, Device, Reading, Result};
 
 /// What a device is and is able to do; fixed from the start, so that "unsupported" is known before it hurts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,13 @@ pub trait Status {
 
     /// Microseconds on the driver's clock; a simulated one is virtual, so that a run is deterministic to the last byte.
     fn now_us(&self) -> u64;
+
+    /// The same clock for somebody who reads it again and again: moments that follow each other closely may share a reading,
+    /// as [`Reading`] says, which the caller keeps for the next time.
+    fn now_us_again(&self, last: &mut Reading) -> u64 {
+        let _ = last;
+        self.now_us()
+    }
 
     /// The error left behind by an earlier asynchronous failure, if one is pending (`cudaPeekAtLastError`).
     fn peek_last_error(&self) -> Option<Code>;

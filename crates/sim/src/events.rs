@@ -90,7 +90,7 @@ impl Sim {
             }
             let asked = state.streams.at(index);
             Ok(match state.mode {
-                EventMode::Timed => asked.busy_until <= state.meter.now,
+                EventMode::Timed => asked.busy_until <= state.meter.now(),
                 _ => asked.recorded == asked.completed,
             })
         })
@@ -101,7 +101,7 @@ impl Sim {
         let state = self.lock();
         match state.mode {
             EventMode::Timed => {
-                let now = state.meter.now;
+                let now = state.meter.now();
                 let pending =
                     |recording: &Recording| matches!(*recording, Recording::Live { done_at, .. } if done_at > now);
                 state.events.slab.iter().filter(|(_, event)| pending(&event.recording)).count() as u64
@@ -113,7 +113,7 @@ impl Sim {
     /// Moves the virtual clock of the host forward, microseconds.
     pub fn advance_clock(&self, us: u64) {
         let mut state = self.lock();
-        state.meter.now = state.meter.now.saturating_add(us.saturating_mul(1000));
+        state.meter.pass(us.saturating_mul(1000));
     }
 }
 
@@ -207,7 +207,7 @@ impl Order for Sim {
             let done = match *recording {
                 Recording::Never => true,
                 Recording::Live { stream, ordinal, done_at, .. } => match state.mode {
-                    EventMode::Timed => done_at <= state.meter.now,
+                    EventMode::Timed => done_at <= state.meter.now(),
                     _ => ordinal <= state.streams.at(stream).completed,
                 },
                 Recording::Captured { capture, .. } => return state.captured_event(KIND, capture).map(|()| true),
@@ -309,7 +309,7 @@ impl State {
     }
 
     fn complete_up_to(&mut self, stream: usize, ordinal: u64, work: u64, done_at: u64) {
-        self.meter.now = self.meter.now.max(done_at);
+        self.meter.wait_until(done_at);
         let state = self.streams.at_mut(stream);
         if ordinal > state.completed {
             if self.mode == EventMode::Manual {
@@ -336,7 +336,7 @@ impl State {
     pub fn wait_for_device(&mut self, device: Device) {
         if self.mode == EventMode::Timed {
             let last = self.streams.of_device(device).map(|stream| self.streams.at(stream).busy_until).max();
-            self.meter.now = self.meter.now.max(last.unwrap_or(0));
+            self.meter.wait_until(last.unwrap_or(0));
         }
     }
 }

@@ -286,7 +286,7 @@ impl Sim {
             return;
         }
         let mut state = self.lock();
-        let now = state.meter.now / 1000;
+        let now = state.meter.now() / 1000;
         if let Some(check) = &mut state.hazards {
             check.give_back(addr, label, now);
         }

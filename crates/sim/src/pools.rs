@@ -359,7 +359,7 @@ impl State {
     /// Whether the freeing stream has got to the free.
     fn free_is_done(&self, freed: &Freed) -> bool {
         match self.mode {
-            EventMode::Timed => freed.done_at <= self.meter.now,
+            EventMode::Timed => freed.done_at <= self.meter.now(),
             _ => freed.work <= self.streams.at(freed.point.stream).passed,
         }
     }

@@ -15,7 +15,7 @@ use crate::hazards::HazardCheck;
 use crate::host::HostMemory;
 use crate::log::Call;
 use crate::mappings::Mappings;
-use crate::meter::Meter;
+use crate::meter::{Clock, Meter};
 use crate::peers::PeerLinks;
 use crate::physical::{GRANULE, Physical};
 use crate::pools::Pools;
@@ -28,6 +28,7 @@ use crate::streams::Streams;
 pub struct Sim {
     config: SimConfig,
     state: Mutex<State>,
+    pub(crate) clock: Clock,
 }
 
 impl std::fmt::Debug for Sim {
@@ -102,7 +103,8 @@ impl Sim {
             peers: PeerLinks::default(),
             pools: Pools::default(),
         };
-        Arc::new(Sim { config, state: Mutex::new(state) })
+        let clock = state.meter.clock();
+        Arc::new(Sim { config, state: Mutex::new(state), clock })
     }
 
     /// The settings it was made with.

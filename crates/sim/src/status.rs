@@ -21,8 +21,9 @@ impl Status for Sim {
         self.config().driver_version
     }
 
+    #[inline]
     fn now_us(&self) -> u64 {
-        self.lock().meter.now / 1000
+        self.clock.now() / 1000
     }
 
     fn peek_last_error(&self) -> Option<Code> {

@@ -174,7 +174,7 @@ impl State {
     pub fn work(&mut self, stream: usize, work: Work<'_>) -> Result<()> {
         let Work { ns, effect, .. } = work;
         let node = || NodeWork { ns, reads: work.reads.to_vec(), writes: work.writes.to_vec(), effect };
-        let now = self.meter.now;
+        let now = self.meter.now();
         let start = self.streams.at(stream).busy_until.max(now);
         if !self.capture_work(stream, work.kind, node)? {
             self.apply(effect)?;
@@ -186,7 +186,7 @@ impl State {
 
     /// The stream has one more piece of work, of `ns` nanoseconds.
     pub fn occupy(&mut self, stream: usize, ns: u64) {
-        let now = self.meter.now;
+        let now = self.meter.now();
         let state = self.streams.at_mut(stream);
         state.work += 1;
         match self.mode {

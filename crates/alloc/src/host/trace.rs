@@ -65,7 +65,7 @@ impl HostCache {
         }
         let (blocks, external, history) = {
             let state = self.core.lock();
-            let history = if traces { self.core.journal.export().0 } else { Vec::new() };
+            let history = if traces { self.core.journal.export() } else { Vec::new() };
             (state.blocks.values().cloned().collect::<Vec<_>>(), state.external.clone(), history)
         };
         let mut stacks = Interned::default();
