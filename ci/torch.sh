@@ -14,7 +14,7 @@ if ! "$python" -c 'import torch; assert torch.__version__.startswith("2.15.")' 2
     "$python" -c 'import torch' 2>/dev/null || "$python" -m pip install --quiet 'torch==2.15.*'
 fi
 # Beside the Python that was named, and not into it.
-[ -d "$target/tools" ] || "$python" -m pip install --quiet --target "$target/tools" maturin pytest
+[ -d "$target/tools" ] || "$python" -m pip install --quiet --target "$target/tools" maturin pytest ipython
 rm -rf "$target/wheels" "$target/site"
 MATURIN=${MATURIN:-$target/tools/bin/maturin} bindings/python/build.sh "$target/wheels"
 "$python" -m pip install --quiet --no-deps --no-index --target "$target/site" "$target"/wheels/millpond-*.whl

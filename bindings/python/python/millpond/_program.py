@@ -67,6 +67,10 @@ class Diagnosis(Dict[str, Any]):
     def __str__(self) -> str:
         return self.report
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(device["verdict"]["kind"] for device in self["devices"])
+        return f"<Diagnosis: {kinds}; print() tells the report>"
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.report)}</pre>"
 
