@@ -37,8 +37,6 @@ pub(crate) struct Block {
     pub expandable: bool,
     /// Other streams were recorded on the block; which ones is in the pool's side table.
     pub used: bool,
-    /// It is in the free list.
-    pub listed: bool,
 }
 
 const _: () = assert!(size_of::<Block>() == 64);
@@ -60,7 +58,6 @@ impl Block {
             mapped: true,
             expandable: false,
             used: false,
-            listed: false,
         }
     }
 
@@ -98,13 +95,16 @@ impl Block {
 #[derive(Debug)]
 pub(crate) struct Slab {
     blocks: Vec<Block>,
+    /// Which of them the free list has, a bit each: asked of both neighbours at every free, and seldom so, this must not fetch
+    /// their lines.
+    listed: Vec<u64>,
     vacant: BlockId,
     len: usize,
 }
 
 impl Default for Slab {
     fn default() -> Self {
-        Slab { blocks: Vec::new(), vacant: NONE, len: 0 }
+        Slab { blocks: Vec::new(), listed: Vec::new(), vacant: NONE, len: 0 }
     }
 }
 
@@ -113,8 +113,12 @@ impl Slab {
         self.len += 1;
         match self.vacant {
             NONE => {
+                let id = self.blocks.len();
                 self.blocks.push(block);
-                (self.blocks.len() - 1) as BlockId
+                if id.is_multiple_of(64) {
+                    self.listed.push(0);
+                }
+                id as BlockId
             }
             id => {
                 let place = &mut self.blocks[id as usize];
@@ -136,6 +140,24 @@ impl Slab {
 
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether the free list has a block; `NONE` is in no list.
+    #[inline]
+    pub fn is_listed(&self, id: BlockId) -> bool {
+        self.listed.get(id as usize / 64).is_some_and(|bits| bits >> (id % 64) & 1 != 0)
+    }
+
+    /// Notes that the free list has a block.
+    #[inline]
+    pub fn list(&mut self, id: BlockId) {
+        self.listed[id as usize / 64] |= 1 << (id % 64);
+    }
+
+    /// Notes that the free list has a block no more.
+    #[inline]
+    pub fn unlist(&mut self, id: BlockId) {
+        self.listed[id as usize / 64] &= !(1 << (id % 64));
     }
 
     /// All blocks in use with their ids, in no particular order.

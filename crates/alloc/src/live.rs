@@ -27,15 +27,48 @@ pub(crate) struct Live {
 
 #[derive(Debug)]
 enum Slots {
-    Small(Vec<Option<Box<[BlockId; SLOTS]>>>),
+    Small(Leaves),
     Large(Vec<[Start; 2]>),
+}
+
+type Leaf = Box<[BlockId; SLOTS]>;
+
+/// Slots of the small class. Most segments are of one stretch, so that the first leaf is here.
+#[derive(Debug, Default)]
+struct Leaves {
+    first: Option<Leaf>,
+    others: Vec<Option<Leaf>>,
+}
+
+impl Leaves {
+    #[inline]
+    fn get(&self, stretch: usize) -> Option<&Leaf> {
+        match stretch {
+            0 => self.first.as_ref(),
+            _ => self.others.get(stretch - 1)?.as_ref(),
+        }
+    }
+
+    #[inline]
+    fn get_or_new(&mut self, stretch: usize) -> &mut Leaf {
+        let leaf = match stretch {
+            0 => &mut self.first,
+            _ => {
+                if self.others.len() < stretch {
+                    self.others.resize_with(stretch, || None);
+                }
+                &mut self.others[stretch - 1]
+            }
+        };
+        leaf.get_or_insert_with(new_leaf)
+    }
 }
 
 impl Live {
     /// For a segment of a class.
     pub fn new(class: SizeClass) -> Self {
         let slots = match class {
-            SizeClass::Small => Slots::Small(Vec::new()),
+            SizeClass::Small => Slots::Small(Leaves::default()),
             SizeClass::Large => Slots::Large(Vec::new()),
         };
         Live { slots, odd: Vec::new() }
@@ -46,11 +79,7 @@ impl Live {
         let stretch = (offset / STRETCH) as usize;
         match &mut self.slots {
             Slots::Small(leaves) if offset.is_multiple_of(MIN_BLOCK) => {
-                if leaves.len() <= stretch {
-                    leaves.resize_with(stretch + 1, || None);
-                }
-                let leaf = leaves[stretch].get_or_insert_with(new_leaf);
-                leaf[(offset % STRETCH / MIN_BLOCK) as usize] = block;
+                leaves.get_or_new(stretch)[(offset % STRETCH / MIN_BLOCK) as usize] = block;
             }
             Slots::Large(stretches) => {
                 if stretches.len() <= stretch {
@@ -71,7 +100,7 @@ impl Live {
         let stretch = (offset / STRETCH) as usize;
         let found = match &self.slots {
             Slots::Small(leaves) if offset.is_multiple_of(MIN_BLOCK) => {
-                let leaf = leaves.get(stretch)?.as_ref()?;
+                let leaf = leaves.get(stretch)?;
                 return Some(leaf[(offset % STRETCH / MIN_BLOCK) as usize]).filter(|&block| block != NONE);
             }
             Slots::Small(_) => None,
@@ -99,7 +128,7 @@ impl Live {
 }
 
 #[cold]
-fn new_leaf() -> Box<[BlockId; SLOTS]> {
+fn new_leaf() -> Leaf {
     Box::new([NONE; SLOTS])
 }
 

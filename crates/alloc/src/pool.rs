@@ -471,20 +471,19 @@ impl Pool {
     /// Takes a neighbour out of its list, if it is idle and has memory as `mapped` says. Returns its bytes.
     #[inline]
     fn unlist(&mut self, id: BlockId, mapped: bool) -> Option<u64> {
-        if id == NONE {
-            return None;
-        }
-        let block = &self.blocks[id];
-        if !block.is_idle() || block.mapped != mapped {
-            return None;
-        }
-        let (addr, size) = (block.addr, block.size);
         if mapped {
+            // What is idle and has memory is in the free list.
+            if !self.blocks.is_listed(id) {
+                return None;
+            }
             self.remove_free(id);
         } else {
-            self.unmapped.remove(&addr);
+            if id == NONE || self.blocks[id].mapped || !self.blocks[id].is_idle() {
+                return None;
+            }
+            self.unmapped.remove(&self.blocks[id].addr);
         }
-        Some(size)
+        Some(self.blocks[id].size)
     }
 
     /// The block `back`, which follows `front`, becomes a part of it.

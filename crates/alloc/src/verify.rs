@@ -214,7 +214,7 @@ fn check_pool(pool: &Pool, asleep: bool, wrong: &mut Vec<Violation>) {
         let right = block.is_free() && (block.size, block.position) == (entry.size, entry.position);
         check!(wrong, right, "the free list says {entry:?}, the block is {block:?}");
     }
-    let marked = pool.blocks.iter().filter(|(_, block)| block.listed).count();
+    let marked = pool.blocks.iter().filter(|&(id, _)| pool.blocks.is_listed(id)).count();
     check!(wrong, marked == count, "{count} free blocks, {marked} marked as listed");
     check!(wrong, pool.free.is_consistent(&pool.blocks), "the bitmap of the free list of {:?} is wrong", pool.key);
     for (&addr, &id) in &pool.unmapped {

@@ -64,8 +64,10 @@ impl Class {
     /// Whether a listed block of the class answers to a key.
     #[inline]
     fn is_listed(&self, key: &Key, blocks: &Slab) -> bool {
-        let block = &blocks[key.block];
-        block.listed && block.position == key.position && block.size == self.size
+        blocks.is_listed(key.block) && {
+            let block = &blocks[key.block];
+            block.position == key.position && block.size == self.size
+        }
     }
 
     /// Lists a block.

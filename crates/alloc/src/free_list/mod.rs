@@ -95,7 +95,7 @@ impl FreeList {
         if !entry.size.is_multiple_of(MIN_BLOCK) && !self.irregular {
             self.give_up_classes(blocks);
         }
-        blocks[id].listed = true;
+        blocks.list(id);
         let Some(class) = self.class(entry.size) else { return self.large.insert(entry) };
         let (row, column) = split(class);
         self.rows[row].get_or_insert_with(|| new_row(row))[column].insert(entry.key(), blocks);
@@ -106,7 +106,7 @@ impl FreeList {
     /// Takes a listed block out.
     #[inline]
     pub fn remove(&mut self, entry: FreeEntry, blocks: &mut Slab) {
-        blocks[entry.block].listed = false;
+        blocks.unlist(entry.block);
         let Some(class) = self.class(entry.size) else {
             self.large.remove(&entry);
             return;
