@@ -358,7 +358,7 @@ class Millpond final : public CUDAAllocator {
       mp_status status = mp_annotate(on(device), number(block), text.c_str(), &caller);
       if (status != MP_UNKNOWN_ADDRESS) return check(status);
     }
-    TORCH_CHECK(false, "no live allocation starts at ", block);
+    TORCH_CHECK(false, "annotateMemory: no live allocation found at pointer ", block);
   }
   SnapshotInfo snapshot(MempoolId_t id, bool traces) override;
   void attachOutOfMemoryObserver(OutOfMemoryObserver observer) override {

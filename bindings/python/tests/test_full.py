@@ -1,7 +1,10 @@
 """The full grade: the same program under PyTorch's own allocator and under Millpond, and every figure the same."""
 
+import os
+import subprocess
+
 import pytest
-from device import Ended, body, needs_torch, on_device, raised, run, same_as_pytorch
+from device import HERE, Ended, body, needs_torch, on_device, raised, run, same_as_pytorch
 
 MIB = 1 << 20
 
@@ -227,6 +230,23 @@ def test_r4_21_a_pool_whose_pages_go_back_in_pieces_ends_pytorch_and_not_millpon
     assert run(_pages_go_back_in_pieces, grade="full", **how) == [40, 0]
 
 
+@on_device(grade="full", capacity="1GiB", conf="expandable_segments:True")
+def test_r4_21_a_pool_outlives_the_page_that_came_with_its_live_block():
+    """PyTorch counts one for two pages and takes it away with the second: its pool goes, and the block is freed into nothing."""
+    import torch
+
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        whole = torch.empty(32 * MIB, dtype=torch.uint8, device="cuda")
+        del whole
+        kept = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
+    del pool
+    assert torch.cuda.memory_reserved() == 20 * MIB
+    del kept
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 0
+
+
 @on_device(grade="full", capacity="1GiB")
 def test_a_pool_whose_allocator_is_millpond_itself_is_refused():
     import torch
@@ -246,7 +266,7 @@ def test_a_pool_whose_allocator_is_millpond_itself_is_refused():
 
 
 @same_as_pytorch()
-def test_history_metadata_annotations_and_trackers():
+def test_history_and_metadata():
     import torch
 
     torch.cuda.init()
@@ -260,6 +280,63 @@ def test_history_metadata_annotations_and_trackers():
     entries = torch.cuda.memory._snapshot()["device_traces"][0]
     found["frames"] = [[frame["name"] for frame in entry["frames"][:1]] for entry in entries]
     return {**found, **figures()}
+
+
+@same_as_pytorch()
+def test_annotations():
+    import torch
+
+    torch.cuda.init()
+    torch.cuda.memory._record_memory_history(global_record_annotations=True)
+    with torch.profiler.record_function("step"):
+        kept = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
+    torch.cuda.memory._annotate_tensor(kept, "weights")
+    found = {"unknown": raised(torch._C._cuda_annotateMemory, 0x1234, "nothing")}
+    annotations = torch.cuda.memory._snapshot()["external_annotations"]
+    found["annotations"] = [{key: value for key, value in entry.items() if key != "time_us"} for entry in annotations]
+    found["allocated by"] = [frame["name"] for frame in torch._C._cuda_allocationTraceback(kept.data_ptr())][:1]
+    assert [entry["name"] for entry in found["annotations"]] == ["step", "step"] and found["allocated by"]
+    return {**found, **figures()}
+
+
+@body
+def _attached():
+    import ctypes
+    import os
+
+    import torch
+
+    attached = ctypes.CDLL(os.environ["ATTACHED"])
+    attached.tracked.restype, attached.hold.argtypes = ctypes.c_char_p, [ctypes.c_size_t]
+    torch.cuda.init()
+    attached.track()
+    torch.cuda.memory._record_memory_history()
+    torch.cuda.memory._set_memory_metadata("step 1")
+    kept = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
+    attached.hold(800 * MIB)
+    # There is room for this once the callback has let go.
+    more = torch.empty(700 * MIB, dtype=torch.uint8, device="cuda")
+    torch.cuda.memory._annotate_tensor(more, "more")
+    error = raised(torch.empty, 700 * MIB, dtype=torch.uint8, device="cuda")
+    del kept, more
+    torch.cuda.empty_cache()
+    return {"tracked": attached.tracked().decode(), "error": error, **figures()}
+
+
+@needs_torch
+def test_trackers_and_callbacks_of_cpp_programs(tmp_path):
+    import torch
+
+    from millpond.torch import _compile
+
+    source, library = os.path.join(HERE, "attached.cpp"), str(tmp_path / "attached.so")
+    flags = [*_compile._FLAGS, *_compile._includes(torch), source, *_compile._libraries(torch)]
+    compiled = subprocess.run(["g++", *flags, "-o", library], capture_output=True, text=True)
+    assert compiled.returncode == 0, compiled.stderr
+    how = {"capacity": "1GiB", "environment": {"ATTACHED": library}}
+    own, ours = run(_attached, **how), run(_attached, grade="full", **how)
+    assert ours == own
+    assert own["tracked"].count("\n") > 10 and "step 1" in own["tracked"] and own["error"][0] == "OutOfMemoryError"
 
 
 @same_as_pytorch()
