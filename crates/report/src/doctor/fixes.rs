@@ -36,17 +36,20 @@ pub fn text(diagnosis: &Diagnosis, asked: Asked<'_>, paint: Paint) -> String {
         let said = format!("None: {tried} replayed on {device}, and none needs a smaller device than today's.");
         return paragraph(&said, 2);
     }
-    let mut text = match fits {
-        0 => paragraph(&format!("None: {tried} replayed on {device}, and none survives. The nearest:"), 2),
-        _ => {
-            let said = format!(
-                "{tried} replayed on {device}; {fits} of them {} and {} a smaller device than today's.",
-                if fits == 1 { "survives" } else { "survive" },
-                if fits == 1 { "needs" } else { "need" },
-            );
-            paragraph(&said, 2)
-        }
+    let need = if fits == 1 { "needs" } else { "need" };
+    let said = match fits {
+        0 => format!("None: {tried} replayed on {device}, and none survives. The nearest:"),
+        _ if is_fresh_enough(diagnosis, treatment) => format!(
+            "{tried} replayed on {device}, with the blocks that were in use when the trace began placed anew. Begun so, \
+             today's settings survive, too: what was there before the trace began is part of the cause, and only a longer \
+             recording can tell settings apart. {fits} of the others {need} a smaller device still."
+        ),
+        _ => format!(
+            "{tried} replayed on {device}; {fits} of them {} and {need} a smaller device than today's.",
+            if fits == 1 { "survives" } else { "survive" },
+        ),
     };
+    let mut text = paragraph(&said, 2);
     text += &table(fixes, treatment).to_string();
     if treatment.is_short {
         let said = "The trace is long, so these are the few that help most often, in coarse steps; `millpond sweep \
@@ -56,7 +59,7 @@ pub fn text(diagnosis: &Diagnosis, asked: Asked<'_>, paint: Paint) -> String {
     if fixes.len() > SHOWN {
         text += &format!("  … and {} more, with --json\n", fixes.len() - SHOWN);
     }
-    text += &control(diagnosis, treatment);
+    text += &caveats(diagnosis);
     if let Some(best) = fixes.first().filter(|fix| fix.fits) {
         text += &command(diagnosis, treatment, best, asked, paint);
     }
@@ -91,15 +94,20 @@ fn table(fixes: &[Setting], treatment: &Treatment) -> Grid {
     grid
 }
 
+/// Whether the recorded settings survive, too, when all blocks are placed anew.
+fn is_fresh_enough(diagnosis: &Diagnosis, treatment: &Treatment) -> bool {
+    diagnosis.verdict.kind != Kind::None && treatment.control.fits
+}
+
 /// What the comparison is worth.
-fn control(diagnosis: &Diagnosis, treatment: &Treatment) -> String {
+fn caveats(diagnosis: &Diagnosis) -> String {
     let mut said = String::from(
         "All begin with the blocks that were in use when the trace began placed anew; driver time is modelled. A trace ends, \
          and what would have come after it nobody knows.",
     );
-    if diagnosis.verdict.kind != Kind::None && treatment.control.fits {
-        said += " Today's settings survive such a fresh start, too: what was there before the trace began is part of the cause, \
-                 and only a longer recording can tell settings apart.";
+    if diagnosis.moment.when == When::Oom {
+        said += " What failed in the recording and fits in a replay is given back there at once, for nothing says how long it \
+                 would have been held.";
     }
     paragraph(&said, 2)
 }
