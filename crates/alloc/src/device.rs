@@ -1,6 +1,7 @@
 //! The struct that holds it all, and how it is locked.
 //!
-//! Order of locks: ladder → pools ascending → address index → journal. A hit takes one pool and nothing else. Everything
+//! Order of locks: ladder → pools → address index → journal. A hit takes one pool and nothing else; only who holds the ladder
+//! takes more than one. Settling a pool's leases takes another pool one at a time (`settling.rs`). Everything
 //! else takes the ladder and then all pools ([`Held`]): it sees the device standing still. Foreign code runs under none.
 
 use std::collections::BTreeMap;
@@ -227,7 +228,11 @@ impl Core {
 
     /// The ladder and all pools.
     pub fn hold(&self) -> Held<'_> {
-        let ladder = self.hold_ladder();
+        self.hold_all(self.hold_ladder())
+    }
+
+    /// All pools, too.
+    pub fn hold_all<'a>(&'a self, ladder: MutexGuard<'a, Ladder>) -> Held<'a> {
         let lock = |(_, pool)| {
             let mut pool: PoolGuard<'_> = PoolLock::lock(pool);
             pool.catch_up();
@@ -386,14 +391,6 @@ impl<'a> Held<'a> {
     pub fn live_at(&self, addr: u64) -> Option<(u32, u32)> {
         let place = self.core.index.find(addr)?;
         Some((place.pool, self.pools[place.pool as usize].live_at(place.segment, addr)?))
-    }
-
-    /// Settles the peaks if the pool outgrew a lease.
-    pub fn settle(&mut self, pool: u32) {
-        if self.pools[pool as usize].counters.unsettled {
-            let mut counters: Vec<_> = self.pools.iter_mut().map(|pool| (pool.key.class, &mut pool.counters)).collect();
-            self.ladder.peaks.settle(&mut counters, pool as usize);
-        }
     }
 
     /// Every pool's class and counters.

@@ -37,7 +37,7 @@ impl Core {
         }
         if pool.counters.unsettled {
             drop(pool);
-            self.hold().settle(index);
+            self.settle(index);
         }
         Hit::Found(addr)
     }
@@ -62,7 +62,7 @@ impl Core {
         let unsettled = pool.counters.unsettled;
         drop(pool);
         if unsettled {
-            self.hold().settle(index);
+            self.settle(index);
         }
         self.journal.deliver();
         Ok(addr)
@@ -92,7 +92,7 @@ impl Core {
         pool.give_back(block);
         if pool.counters.unsettled {
             drop(pool);
-            self.hold().settle(place.pool);
+            self.settle(place.pool);
         }
         Some(Ok(()))
     }
@@ -120,7 +120,7 @@ impl Core {
         let unsettled = pool.counters.unsettled;
         drop(pool);
         if unsettled {
-            self.hold().settle(place.pool);
+            self.settle(place.pool);
         }
         self.journal.deliver();
         Some(Ok(()))

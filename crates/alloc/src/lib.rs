@@ -36,6 +36,7 @@ mod ring;
 mod routing;
 mod seed;
 mod segment;
+mod settling;
 mod sleep;
 mod snapshot;
 mod stats;

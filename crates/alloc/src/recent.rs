@@ -9,7 +9,7 @@
 
 use crate::block::{BlockId, NONE};
 use crate::pool::{Fit, Pool};
-use crate::stats::Metric;
+use crate::stats::{Counters, Metric, Peaks};
 
 /// The last hand-out of a pool in which nothing else has happened since.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Recent {
     block: BlockId,
     /// It was given back, and nothing was done about it: the pool still has it as a live block.
     returned: bool,
+    /// Since then other pools have been given leases that it needs.
+    lent: bool,
     /// Its address; 0 without a block.
     addr: u64,
     /// What was asked for, and the rounded size for which it was chosen.
@@ -31,7 +33,16 @@ pub(crate) struct Recent {
 
 impl Default for Recent {
     fn default() -> Self {
-        Recent { block: NONE, returned: false, addr: 0, requested: 0, rounded: 0, split: (0, 0), cycles: 0 }
+        Recent {
+            block: NONE,
+            returned: false,
+            lent: false,
+            addr: 0,
+            requested: 0,
+            rounded: 0,
+            split: (0, 0),
+            cycles: 0,
+        }
     }
 }
 
@@ -64,7 +75,7 @@ impl Pool {
             return;
         }
         let Fit { requested, rounded, .. } = fit;
-        self.recent = Recent { block, returned: false, addr, requested, rounded, split, cycles: 0 };
+        self.recent = Recent { block, returned: false, lent: false, addr, requested, rounded, split, cycles: 0 };
     }
 
     /// The block and address that a request gets, if it is the block that just came back.
@@ -75,6 +86,9 @@ impl Pool {
         }
         self.recent.returned = false;
         self.recent.cycles += 1;
+        if self.recent.lent {
+            (self.recent.lent, self.counters.unsettled) = (false, true);
+        }
         if self.recent.requested != fit.requested {
             self.change_request(fit.requested);
         }
@@ -124,25 +138,43 @@ impl Pool {
 
     /// Enters the cycles into the books: each was a free and an allocation of the same block.
     fn count_cycles(&mut self) {
-        let Recent { block, requested, split, .. } = self.recent;
         let cycles = std::mem::take(&mut self.recent.cycles);
-        if cycles == 0 {
-            return;
+        if cycles > 0 {
+            for (metric, by) in self.handed_out() {
+                // One of the two raised the figure, the other lowered it.
+                self.counters.cycle(metric, cycles * by.unsigned_abs());
+            }
         }
+    }
+
+    /// How the last hand-out changed the figures.
+    fn handed_out(&self) -> [(Metric, i64); 8] {
+        let Recent { block, requested, split, .. } = self.recent;
         let size = self.blocks[block].size;
-        let oversize = u64::from(size >= self.policy.max_split_size);
-        for (metric, by) in [
+        let oversize = i64::from(size >= self.policy.max_split_size);
+        [
             (Metric::Allocation, 1),
-            (Metric::AllocatedBytes, size),
-            (Metric::RequestedBytes, requested),
+            (Metric::AllocatedBytes, size as i64),
+            (Metric::RequestedBytes, requested as i64),
             (Metric::Active, 1),
-            (Metric::ActiveBytes, size),
+            (Metric::ActiveBytes, size as i64),
             (Metric::OversizeAllocations, oversize),
-            // One of the two raised them, the other lowered them.
-            (Metric::InactiveSplit, split.0.unsigned_abs()),
-            (Metric::InactiveSplitBytes, split.1.unsigned_abs()),
-        ] {
-            self.counters.cycle(metric, cycles * by);
+            (Metric::InactiveSplit, split.0),
+            (Metric::InactiveSplitBytes, split.1),
+        ]
+    }
+
+    /// Gives up what it does not use of the leases that another pool is short of. A free that was put off counts as carried out:
+    /// to hand the block out again is to settle first. A block that is out is remembered no longer, for its free could raise
+    /// figures beyond what is left.
+    pub fn lend(&mut self, peaks: &mut Peaks, short: &Counters) {
+        let mut idle = [0; Metric::COUNT];
+        if self.recent.returned {
+            self.handed_out().into_iter().for_each(|(metric, by)| idle[metric as usize] = by);
+            self.recent.lent = true;
+        } else {
+            self.catch_up();
         }
+        peaks.take_back(self.key.class, &mut self.counters, &idle, short);
     }
 }

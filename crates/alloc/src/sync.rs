@@ -14,9 +14,50 @@ pub(crate) use spinning::{Mutex, MutexGuard};
 mod locks {
     pub(crate) use std::sync::atomic;
 
-    /// A pool's lock: held for tens of nanoseconds and never over a driver call, so waiters spin and then yield.
-    pub(crate) type SpinLock<T> = spin::mutex::SpinMutex<T, spin::Yield>;
     pub(crate) type SpinGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;
+
+    /// A pool's lock: held for tens of nanoseconds and never over a driver call, so waiters spin, ever longer between two looks,
+    /// and then yield. While they do not look, whoever has the lock keeps its lines, and can take it again and again.
+    #[derive(Debug, Default)]
+    pub(crate) struct SpinLock<T>(spin::mutex::SpinMutex<T>);
+
+    impl<T> SpinLock<T> {
+        /// The longest wait between two looks, in pauses of the processor (some 40 ns each).
+        const LONGEST: u32 = 64;
+
+        pub fn new(value: T) -> Self {
+            SpinLock(spin::mutex::SpinMutex::new(value))
+        }
+
+        #[inline]
+        pub fn lock(&self) -> SpinGuard<'_, T> {
+            self.try_lock().unwrap_or_else(|| self.wait())
+        }
+
+        #[inline]
+        pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+            self.0.try_lock()
+        }
+
+        #[cold]
+        fn wait(&self) -> SpinGuard<'_, T> {
+            let mut pauses = 1;
+            loop {
+                (0..pauses).for_each(|_| std::hint::spin_loop());
+                if !self.0.is_locked()
+                    && let Some(guard) = self.0.try_lock()
+                {
+                    return guard;
+                }
+                if pauses < Self::LONGEST {
+                    pauses *= 2;
+                } else {
+                    // Whoever has it may be waiting for this processor.
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
 }
 
 /// A mutex of `spin` with the face of std's.

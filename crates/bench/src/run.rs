@@ -61,7 +61,8 @@ impl<'a, S: Subject> Run<'a, S> {
                     // The first block of a stream is no hit.
                     let warm = cached(subject, BLOCK, stream, 100);
                     begin.wait();
-                    warm.and_then(|_| cached(subject, BLOCK, stream, each))
+                    let start = Instant::now();
+                    warm.and_then(|_| cached(subject, BLOCK, stream, each)).map(|_| (start, Instant::now()))
                 };
                 let took = std::thread::scope(|scope| {
                     let hands: Vec<_> = (0..threads)
@@ -73,7 +74,11 @@ impl<'a, S: Subject> Run<'a, S> {
                         .map(|hand| hand.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)))
                         .collect::<Vec<_>>()
                 });
-                took.into_iter().try_fold(Duration::ZERO, |longest, took| Ok(longest.max(took?)))
+                // From the first start to the last end: threads that did not meet have not been faster for it.
+                let took = took.into_iter().collect::<Result<Vec<_>, _>>()?;
+                let first = took.iter().map(|(start, _)| *start).min();
+                let last = took.iter().map(|(_, end)| *end).max();
+                Ok(first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first))
             }
         }
     }

@@ -154,6 +154,12 @@ impl Counters {
         self.lease[metric as usize]
     }
 
+    /// Which figures are above their leases: a bit a metric.
+    #[inline]
+    pub fn outgrown(&self) -> u32 {
+        self.room.iter().enumerate().fold(0, |bits, (m, &room)| bits | u32::from(room < 0) << m)
+    }
+
     pub fn set_lease(&mut self, metric: Metric, lease: i64) {
         let m = metric as usize;
         self.room[m] += lease - self.lease[m];

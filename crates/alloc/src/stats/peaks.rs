@@ -8,72 +8,126 @@ use crate::size::SizeClass;
 ///
 /// Invariant: for every metric, the leases of all pools sum to no more than the peak, and those of one class to no more
 /// than the peak of the class. A pool below its lease therefore cannot raise a peak.
+///
+/// A pool that outgrows a lease gets another one from what is left of the peak, or from what another pool does not use: that
+/// takes the two pools' locks. Only where neither is enough has a peak been passed, perhaps; then all pools are looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
-    /// All, small class, large class.
-    peak: [[i64; 3]; Metric::COUNT],
+    peak: [Columns; Metric::COUNT],
+    /// The leases of all pools.
+    leased: [Columns; Metric::COUNT],
     /// (grown, freed) at the last reset.
     base: [[(i64, i64); 3]; Metric::COUNT],
+    /// The pools that were given leases last, the latest one first: those that are most likely to have some to spare.
+    given: Vec<u32>,
 }
 
-/// A column and whether a class counts in it.
+/// All, small class, large class.
+type Columns = [i64; 3];
+
 const COLUMNS: [Option<SizeClass>; 3] = [None, Some(SizeClass::Small), Some(SizeClass::Large)];
 
 fn counts_in(class: SizeClass, column: Option<SizeClass>) -> bool {
     column.is_none_or(|only| only == class)
 }
 
+/// The columns in which a class counts.
+fn columns(class: SizeClass) -> [usize; 2] {
+    [0, 1 + class as usize]
+}
+
+/// The metrics of which a pool holds more than its lease.
+#[inline]
+fn outgrown(counters: &Counters) -> impl Iterator<Item = Metric> + use<> {
+    let mut short = counters.outgrown();
+    std::iter::from_fn(move || {
+        let metric = Metric::ALL.get(short.trailing_zeros() as usize)?;
+        short &= short - 1;
+        Some(*metric)
+    })
+}
+
 impl Peaks {
-    /// Raises the peaks to what the pools hold now, and renews the leases of the pool `grown` at the cost of the others'
-    /// slack. `pools` gives each pool's class and counters.
-    pub fn settle(&mut self, pools: &mut [(SizeClass, &mut Counters)], grown: usize) {
-        for metric in Metric::ALL {
-            let m = metric as usize;
-            if pools[grown].1.current(metric) <= pools[grown].1.lease(metric) {
-                continue;
+    /// How many pools are asked for what they do not use, before all are looked at.
+    const ASKED: usize = 8;
+
+    /// How large the lease of a pool may be.
+    fn room(&self, metric: Metric, class: SizeClass, counters: &Counters) -> i64 {
+        let (peak, leased) = (&self.peak[metric as usize], &self.leased[metric as usize]);
+        let [all, own] = columns(class).map(|column| peak[column] - leased[column]);
+        all.min(own) + counters.lease(metric)
+    }
+
+    fn set_lease(&mut self, metric: Metric, class: SizeClass, counters: &mut Counters, lease: i64) {
+        let change = lease - counters.lease(metric);
+        counters.set_lease(metric, lease);
+        columns(class).into_iter().for_each(|column| self.leased[metric as usize][column] += change);
+    }
+
+    /// Gives a pool leases for what it holds, where there is room. Whether there was room for all.
+    pub fn give(&mut self, class: SizeClass, counters: &mut Counters) -> bool {
+        counters.unsettled = false;
+        for metric in outgrown(counters) {
+            let (room, need) = (self.room(metric, class, counters), counters.current(metric));
+            if room < need {
+                counters.unsettled = true;
+            } else {
+                // Half of what is left over stays for the others, so that two busy pools do not settle in turn.
+                self.set_lease(metric, class, counters, need + (room - need + 1) / 2);
             }
-            let class = pools[grown].0;
-            let mut headroom = i64::MAX;
-            for (column, peak) in COLUMNS.iter().zip(&mut self.peak[m]).filter(|(column, _)| counts_in(class, **column))
-            {
-                let held: i64 =
-                    pools.iter().filter(|(c, _)| counts_in(*c, *column)).map(|(_, pool)| pool.current(metric)).sum();
-                *peak = (*peak).max(held);
-                let leased: i64 = pools
-                    .iter()
-                    .enumerate()
-                    .filter(|&(i, (c, _))| i != grown && counts_in(*c, *column))
-                    .map(|(_, (_, pool))| pool.lease(metric))
-                    .sum();
-                headroom = headroom.min(*peak - leased);
-            }
-            let need = pools[grown].1.current(metric);
-            if headroom < need {
-                // The others give up what they do not use; then there is room, for the peak is at least the sum held. One that
-                // outgrew its own lease meanwhile keeps it: it has yet to settle, and then raises the peak of its class.
-                for (_, pool) in pools.iter_mut() {
-                    let lease = pool.current(metric).min(pool.lease(metric));
-                    pool.set_lease(metric, lease);
-                }
-                headroom = COLUMNS
-                    .iter()
-                    .zip(&self.peak[m])
-                    .filter(|(column, _)| counts_in(class, **column))
-                    .map(|(column, peak)| {
-                        let held: i64 = pools
-                            .iter()
-                            .filter(|(c, _)| counts_in(*c, *column))
-                            .map(|(_, pool)| pool.current(metric))
-                            .sum();
-                        need + (peak - held)
-                    })
-                    .min()
-                    .unwrap_or(need);
-            }
-            // Half of what is left over stays for the others, so that two busy pools do not settle in turn.
-            pools[grown].1.set_lease(metric, need + (headroom - need + 1) / 2);
         }
-        pools[grown].1.unsettled = false;
+        !counters.unsettled
+    }
+
+    /// Takes back what a pool does not need of the leases that another one is short of; it holds `idle` less than its figures say.
+    pub fn take_back(
+        &mut self,
+        class: SizeClass,
+        counters: &mut Counters,
+        idle: &[i64; Metric::COUNT],
+        short: &Counters,
+    ) {
+        for metric in outgrown(short) {
+            // One that outgrew its own lease keeps it: it has yet to settle, and then raises the peak of its class.
+            let held = counters.current(metric) - idle[metric as usize];
+            let lease = held.min(counters.lease(metric));
+            self.set_lease(metric, class, counters, lease);
+        }
+    }
+
+    /// The pools to ask, the most promising ones first.
+    pub fn asked(&self) -> [Option<u32>; Self::ASKED] {
+        std::array::from_fn(|at| self.given.get(at).copied())
+    }
+
+    /// A pool was given leases.
+    pub fn note_given(&mut self, pool: u32) {
+        if self.given.first() != Some(&pool) {
+            self.given.retain(|&other| other != pool);
+            self.given.truncate(Self::ASKED - 1);
+            self.given.insert(0, pool);
+        }
+    }
+
+    /// Raises the peaks to what the pools hold now, and renews the leases of the pool `grown` at the cost of what the others do
+    /// not use. `pools` gives each pool's class and counters.
+    pub fn settle(&mut self, pools: &mut [(SizeClass, &mut Counters)], grown: usize) {
+        for metric in outgrown(pools[grown].1) {
+            for (column, peak) in COLUMNS.into_iter().zip(&mut self.peak[metric as usize]) {
+                let members = pools.iter().filter(|(class, _)| counts_in(*class, column));
+                *peak = (*peak).max(members.map(|(_, pool)| pool.current(metric)).sum());
+            }
+            if self.room(metric, pools[grown].0, pools[grown].1) < pools[grown].1.current(metric) {
+                for (class, pool) in pools.iter_mut() {
+                    // As in `take_back`. The one that has grown keeps its lease until it gets the new one.
+                    let lease = pool.current(metric).min(pool.lease(metric));
+                    self.set_lease(metric, *class, pool, lease);
+                }
+            }
+        }
+        let (class, counters) = &mut pools[grown];
+        let there_was_room = self.give(*class, counters);
+        debug_assert!(there_was_room, "the peak is at least what all hold");
     }
 
     /// The statistics of one metric: all, small class, large class.
@@ -94,17 +148,12 @@ impl Peaks {
     /// R8.1: peaks become what is held now.
     pub fn reset_peaks(&mut self, pools: &mut [(SizeClass, &mut Counters)]) {
         for metric in Metric::ALL {
-            for (column, peak) in COLUMNS.iter().zip(&mut self.peak[metric as usize]) {
-                *peak = pools
-                    .iter()
-                    .filter(|(class, _)| counts_in(*class, *column))
-                    .map(|(_, pool)| pool.current(metric))
-                    .sum();
-            }
-            for (_, pool) in pools.iter_mut() {
+            for (class, pool) in pools.iter_mut() {
                 let current = pool.current(metric);
-                pool.set_lease(metric, current);
+                self.set_lease(metric, *class, pool, current);
             }
+            // Every pool has a lease for just what it holds.
+            self.peak[metric as usize] = self.leased[metric as usize];
         }
     }
 
@@ -123,12 +172,16 @@ impl Peaks {
     /// Checks the invariant of the leases.
     pub fn check(&self, pools: &[(SizeClass, &Counters)], wrong: &mut dyn FnMut(String)) {
         for metric in Metric::ALL {
-            for (column, peak) in COLUMNS.iter().zip(self.peak[metric as usize]) {
+            let figures = self.peak[metric as usize].into_iter().zip(self.leased[metric as usize]);
+            for (column, (peak, booked)) in COLUMNS.iter().zip(figures) {
                 let members = || pools.iter().filter(|(class, _)| counts_in(*class, *column));
                 let leased: i64 = members().map(|(_, pool)| pool.lease(metric)).sum();
                 let held: i64 = members().map(|(_, pool)| pool.current(metric)).sum();
                 if leased > peak || held > peak {
                     wrong(format!("{} {column:?}: peak {peak}, held {held}, leased {leased}", metric.key()));
+                }
+                if leased != booked {
+                    wrong(format!("{} {column:?}: leased {leased}, booked {booked}", metric.key()));
                 }
             }
         }

@@ -1,0 +1,47 @@
+//! Settling: a pool that outgrew a lease gets a larger one (`stats/peaks.rs`).
+//!
+//! Many streams that take turns at the peak of the device do this at every turn, so it looks at as few pools as will do. Whoever
+//! holds the ladder may take a second pool in any order: nobody else waits for one while holding another.
+
+use crate::device::{Core, Held};
+use crate::pool::Pool;
+use crate::stats::Peaks;
+
+impl Core {
+    /// Settles the peaks for a pool that outgrew a lease; its lock has been let go, for the ladder comes first.
+    #[cold]
+    pub fn settle(&self, index: u32) {
+        let mut ladder = self.hold_ladder();
+        let mut pool = self.pools[index as usize].lock();
+        let is_settled = self.settle_with_few(&mut ladder.peaks, index, &mut pool);
+        drop(pool);
+        if is_settled {
+            ladder.peaks.note_given(index);
+        } else {
+            self.hold_all(ladder).settle(index);
+        }
+    }
+
+    /// Gives the pool leases of what is left of the peaks, or of what a few others do not use. Whether that was enough.
+    fn settle_with_few(&self, peaks: &mut Peaks, index: u32, pool: &mut Pool) -> bool {
+        if peaks.give(pool.key.class, &mut pool.counters) {
+            return true;
+        }
+        let others = peaks.asked().into_iter().flatten().filter(|&other| other != index);
+        others.into_iter().any(|other| {
+            self.pools[other as usize].lock().lend(peaks, &pool.counters);
+            peaks.give(pool.key.class, &mut pool.counters)
+        })
+    }
+}
+
+impl Held<'_> {
+    /// Settles the peaks if the pool outgrew a lease, with a look at all pools.
+    pub fn settle(&mut self, pool: u32) {
+        if self.pools[pool as usize].counters.unsettled {
+            let mut counters: Vec<_> = self.pools.iter_mut().map(|pool| (pool.key.class, &mut pool.counters)).collect();
+            self.ladder.peaks.settle(&mut counters, pool as usize);
+            self.ladder.peaks.note_given(pool);
+        }
+    }
+}
