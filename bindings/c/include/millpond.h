@@ -212,6 +212,9 @@ typedef struct mp_checkpoint mp_checkpoint;
 // Where `resolve` puts the frames of a stack.
 typedef struct mp_frames mp_frames;
 
+// Pages that stay where they are.
+typedef struct mp_pinned_pages mp_pinned_pages;
+
 // What restoring a saved state did to live blocks. An address can be in both lists.
 typedef struct mp_restored mp_restored;
 
@@ -592,6 +595,17 @@ mp_status mp_attach_rejection_observer(const struct mp_allocator *allocator,
 
 // Asks for memory when a request finds none; the function says whether it freed any. Called under no lock.
 mp_status mp_attach_free_memory_callback(const struct mp_allocator *allocator, bool (*tell)(void *user), void *user);
+
+// Holds the pages under `bytes` of the live block at `addr` fast: with `page_reuse` they do not move until
+// `mp_unpin_pages`, also when the block is free again. For memory that is registered, exported, or known by its address to
+// somebody who does not know the allocator.
+mp_status mp_pin_pages(const struct mp_allocator *allocator,
+                       uint64_t addr,
+                       uint64_t bytes,
+                       struct mp_pinned_pages **out);
+
+// Lets the pages go; NULL is fine.
+void mp_unpin_pages(struct mp_pinned_pages *pinned);
 
 // For `alloc_fn`: memory on `stream`, NULL for a size of 0 or an error.
 void *mp_torch_alloc(ptrdiff_t size, int32_t device, void *stream);

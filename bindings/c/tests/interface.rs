@@ -303,6 +303,33 @@ fn r5_39_a_checkpoint_is_saved_and_restored() {
     ok!(mp_pool_end(a, pool));
 }
 
+#[test]
+fn pages_stay_while_they_are_pinned() {
+    if !is_child("pages_stay_while_they_are_pinned", &[]) {
+        return;
+    }
+    let world = World::new(c"expandable_segments:True,page_size_mb:2,page_reuse:always");
+    let (a, reserved) = (world.allocator, || world.stats().metrics[MP_METRIC_RESERVED_BYTES][0].current);
+    let addr = world.alloc(64 << 20, 0);
+    let mut pinned = null_mut();
+    refused!(MP_UNKNOWN_ADDRESS, mp_pin_pages(a, addr + 512, 1 << 20, &mut pinned));
+    assert!(pinned.is_null());
+    refused!(MP_INVALID_ARGUMENT, mp_pin_pages(a, addr, 1 << 20, null_mut()));
+    ok!(mp_pin_pages(a, addr, 9 << 20, &mut pinned));
+    world.free(addr);
+    let theirs = world.alloc(64 << 20, 1);
+    assert_eq!(reserved(), 74 << 20, "five pages stay");
+    world.free(theirs);
+    // SAFETY: it was given, and goes once; NULL is fine.
+    unsafe {
+        mp_unpin_pages(pinned);
+        mp_unpin_pages(null_mut());
+    }
+    let theirs = world.alloc(74 << 20, 1);
+    assert_eq!(reserved(), 74 << 20, "they move");
+    world.free(theirs);
+}
+
 static RELEASED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 static CAPTURED: Mutex<u64> = Mutex::new(0);
 

@@ -19,7 +19,7 @@ use crate::event::{Action, Event};
 use crate::log::Log;
 use crate::oom::OomObserver;
 use crate::order::{NamedStream, TorchMap, TorchSet};
-use crate::pages::{Leaving, Pins};
+use crate::pages::{Leaving, Pins, Rest};
 use crate::pending::{Deferred, Queue};
 use crate::pool::{Policy, Pool, PoolKey};
 use crate::private::{MemoryPool, PoolId};
@@ -120,8 +120,8 @@ pub(crate) struct Ladder {
     pub returns: Vec<Return>,
     /// Old mappings of pages that have moved.
     pub leaving: Leaving,
-    /// The most bytes that were in use when a request wanted pages.
-    pub most_in_use: u64,
+    /// How much has moved, and what bounds it.
+    pub rest: Rest,
     /// Pages that stay where they are.
     pub pins: Pins,
     /// Handles that the driver failed to release; it is asked again at the next release.
@@ -195,7 +195,7 @@ impl Core {
             custom_ranges: BTreeMap::new(),
             returns: Vec::new(),
             leaving: Leaving::default(),
-            most_in_use: 0,
+            rest: Rest::default(),
             pins: Pins::default(),
             orphans: Vec::new(),
             orphan_ranges: Vec::new(),

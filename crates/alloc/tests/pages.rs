@@ -511,6 +511,33 @@ fn pages_that_are_needed_in_two_places_by_turns_come_to_rest() {
     assert_eq!(m.stat("num_ooms"), 0, "{calls:?}");
 }
 
+#[test]
+fn a_program_that_repeats_itself_comes_to_rest() {
+    let m = machine(8 * GIB, "always");
+    let mut calls = Vec::new();
+    for _ in 0..24 {
+        let (before, mut seed, mut live) = (m.sim.calls_made(), 1_u64, Vec::new());
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..600 {
+            if live.len() < 24 || draw(2) == 0 {
+                live.push(m.alloc((1 + draw(40)) * MIB));
+            } else {
+                m.free(live.swap_remove(draw(live.len() as u64) as usize));
+            }
+        }
+        m.free_all(live);
+        m.verify();
+        calls.push(m.sim.calls_made() - before);
+    }
+    println!("driver calls by iteration: {calls:?}");
+    assert!(calls[1] > 0 && calls[16..] == [0; 8], "{calls:?}");
+    let (peak, reserved) = (m.stat("active_bytes.all.peak") as u64, m.reserved());
+    assert!(reserved * 5 <= peak * 6, "{reserved} bytes are held for {peak}");
+}
+
 // ── Garbage collection ──
 
 #[test]

@@ -29,6 +29,13 @@ const POLICIES: [(&str, &str); 5] = [
     ("always, 20 MiB", "expandable_segments:True,page_reuse:always,page_size_mb:20"),
 ];
 
+/// The policies without `page_reuse`, on pages of the same size, in the same order.
+const OFF: [(&str, &str); 3] = [
+    ("pressure", "expandable_segments:True,page_reuse:off,page_size_mb:2"),
+    ("always, 2 MiB", "expandable_segments:True,page_reuse:off,page_size_mb:2"),
+    ("always, 20 MiB", "expandable_segments:True,page_reuse:off,page_size_mb:20"),
+];
+
 /// The step of measure (b).
 const STEP: u64 = 2 << 20;
 /// A device without a limit.
@@ -54,6 +61,8 @@ struct Row {
     limited: Vec<Trial>,
     /// Without a limit.
     unlimited: Vec<Trial>,
+    /// On the recording's device and without a limit, by the rows of [`OFF`].
+    off: Vec<(Trial, Trial)>,
     /// The smallest capacity that survives, bytes.
     smallest: Vec<Option<u64>>,
 }
@@ -108,19 +117,24 @@ impl Subject {
         let requests = Requests::Workload { workload: &self.workload, events: self.events };
         let patient = Patient { requests, others: self.others, anew: false };
         let (mut limited, mut unlimited, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let conf = |policy| self.base.with(policy).ok_or_else(|| format!("{}: {policy} does not fit", self.name));
+        let replay =
+            |policy, capacity| Ok::<_, Failure>(patient.replay(&conf(policy)?.settings, capacity, Until::End)?);
         for (_, policy) in POLICIES {
-            let conf = self.base.with(policy).ok_or_else(|| format!("{}: {policy} does not fit", self.name))?;
-            limited.push(patient.replay(&conf.settings, self.capacity, Until::End)?);
-            unlimited.push(patient.replay(&conf.settings, UNLIMITED, Until::End)?);
+            let conf = conf(policy)?;
+            limited.push(replay(policy, self.capacity)?);
+            unlimited.push(replay(policy, UNLIMITED)?);
             let smallest = if search { smallest(&patient, &conf.settings, Bytes(STEP))? } else { None };
             found.push(smallest.map(|found| found.capacity));
         }
+        let off = |(_, policy)| Ok::<_, Failure>((replay(policy, self.capacity)?, replay(policy, UNLIMITED)?));
         Ok(Row {
             name: self.name.clone(),
             captures: self.workload.ops.iter().any(|op| matches!(op, Op::CaptureBegin { .. })),
             bounds: Bounds::of(&patient),
             limited,
             unlimited,
+            off: OFF.into_iter().map(off).collect::<Result<_, _>>()?,
             smallest: found,
         })
     }
@@ -168,22 +182,35 @@ fn print_outcomes(rows: &[Row]) {
     }
     println!();
     // No policy may gain by failing requests.
-    let fails_more = |row: &&Row| {
-        let (torch, pages) = row.limited.split_at(2);
-        let least = torch.iter().map(|trial| trial.ooms).min();
-        pages.iter().any(|trial| Some(trial.ooms) > least)
+    let differing = |of: &dyn Fn(&Row, usize) -> Option<String>| {
+        let cells = |row: &Row| {
+            let cells = (0..OFF.len()).filter_map(|policy| Some(format!("{} {}", OFF[policy].0, of(row, policy)?)));
+            let cells = cells.collect::<Vec<_>>();
+            (!cells.is_empty()).then(|| format!("{} ({})", row.name, cells.join("; ")))
+        };
+        list(&rows.iter().filter_map(cells).collect::<Vec<_>>())
     };
-    let worse: Vec<&str> = rows.iter().filter(fails_more).map(|row| row.name.as_str()).collect();
-    let in_use = |row: &&Row| {
-        let active = row.unlimited[1..].iter().map(|trial| trial.peak_active);
-        active.clone().max() != active.min()
+    let ooms = |row: &Row, policy: usize| {
+        let (off, on) = (row.off[policy].0.ooms, row.limited[policy + 2].ooms);
+        (on > off).then(|| format!("{off} → {on}"))
     };
-    let other: Vec<&str> = rows.iter().filter(in_use).map(|row| row.name.as_str()).collect();
-    println!("More OOMs under `page_reuse` than under the better of PyTorch's ways: {}.\n", list(&worse));
-    println!("Another peak of active bytes than expandable segments have, without a limit: {}.\n", list(&other));
+    let fewer = |row: &Row, policy: usize| {
+        let (off, on) = (row.off[policy].0.ooms, row.limited[policy + 2].ooms);
+        (on < off).then(|| format!("{off} → {on}"))
+    };
+    let active = |row: &Row, policy: usize| {
+        let (off, on) = (row.off[policy].1.peak_active, row.unlimited[policy + 2].peak_active);
+        (on != off).then(|| format!("{} → {}", mib(off), mib(on)))
+    };
+    println!("More OOMs than with `page_reuse:off` on the same pages: {}.\n", differing(&ooms));
+    println!("Fewer: {}.\n", differing(&fewer));
+    println!(
+        "Another peak of active bytes (MiB) than with `page_reuse:off`, without a limit: {}.\n",
+        differing(&active)
+    );
 }
 
-fn list(names: &[&str]) -> String {
+fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 

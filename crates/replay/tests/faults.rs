@@ -228,6 +228,13 @@ fn every_failure_leaves_the_allocator_consistent() {
 }
 
 #[test]
+#[ignore = "half an hour; ci/faults.sh --pages"]
+fn every_failure_leaves_the_allocator_consistent_while_pages_move() {
+    let moving: Vec<Subject> = short().iter().map(Subject::with_moving_pages).collect();
+    sweep(&moving, 1);
+}
+
+#[test]
 #[ignore = "minutes; ci/faults.sh"]
 fn three_hundred_failures_in_each_long_recording_leave_the_allocator_consistent() {
     sweep_long(&Subject::all("workloads"), RUNS);

@@ -25,6 +25,7 @@ use crate::ladder::Request;
 pub(crate) use leaving::Leaving;
 pub use pin::PinnedPages;
 pub(crate) use pin::Pins;
+pub(crate) use rest::Rest;
 
 /// Where a request's memory is to be: free blocks and unmapped ones by turns, in address order (R4.11).
 #[derive(Clone, Debug)]
@@ -101,11 +102,11 @@ impl Held<'_> {
         place
     }
 
-    /// Bytes of new memory that may be made: below the limit, and below the fraction beyond which requests are rejected.
-    fn headroom(&self) -> u64 {
+    /// What may be held in all, bytes: the limit, or the fraction beyond which requests are rejected.
+    fn limit(&self) -> Option<u64> {
         let settings = &self.ladder.settings;
         let fraction = (settings.per_process_memory_fraction * self.core.total as f64) as u64;
-        let allowed = if settings.throw_on_cudamalloc_oom { fraction } else { u64::MAX };
-        self.ladder.limit.unwrap_or(u64::MAX).min(allowed).saturating_sub(self.ladder.total_allocated)
+        let allowed = settings.throw_on_cudamalloc_oom.then_some(fraction);
+        self.ladder.limit.into_iter().chain(allowed).min()
     }
 }

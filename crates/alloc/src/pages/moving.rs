@@ -20,13 +20,18 @@ pub(super) struct Supply {
 }
 
 impl Held<'_> {
-    /// Pages for a place: free ones, and new ones for the rest; `None` if there are not enough. Where memory is short and no page
-    /// is free, there are no new ones to be had either.
+    /// Pages for a place: free ones, and new ones for the rest; `None` if there are not enough. Where the device is full and no
+    /// page is free, there are no new ones to be had either. Below a limit there may be: what counted against it was a whole
+    /// segment (R1.11), and a place may need less.
     pub(super) fn supply(&mut self, request: &Request<'_>, place: &Place, pressing: bool) -> Result<Option<Supply>> {
         let patience = if pressing { Patience::ENDLESS } else { self.patience(place.pages * place.page) };
         let moved = self.choose(request.pool, place, patience)?;
         let missing = place.pages - moved.iter().map(Run::len).sum::<u64>();
-        if missing * place.page > self.headroom() || pressing && moved.is_empty() {
+        let is_too_much = match self.limit() {
+            Some(limit) => self.ladder.total_allocated + missing * place.page > limit,
+            None => pressing && moved.is_empty(),
+        };
+        if is_too_much {
             return Ok(None);
         }
         Ok(self.create_pages(missing, place.page)?.map(|new| Supply { moved, new }))
@@ -50,6 +55,7 @@ impl Held<'_> {
             self.ladder.leaving.give_up(guards);
             return Err(error);
         }
+        self.ladder.rest.note_move(moved.iter().map(Run::len).sum::<u64>() * place.page);
         self.vacate(moved, guards, request.caller);
         let mut rest = handles.as_slice();
         let mut block = place.own.first().copied();
