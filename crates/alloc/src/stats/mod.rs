@@ -10,4 +10,4 @@ pub use summary::memory_summary;
 pub use values::{Stat, Stats};
 
 pub(crate) use counters::Counters;
-pub(crate) use peaks::Peaks;
+pub(crate) use peaks::{Member, Peaks};

@@ -25,6 +25,9 @@ pub(crate) struct Peaks {
 /// All, small class, large class.
 type Columns = [i64; 3];
 
+/// A pool: its class and its counters.
+pub(crate) type Member<'a> = (SizeClass, &'a mut Counters);
+
 const COLUMNS: [Option<SizeClass>; 3] = [None, Some(SizeClass::Small), Some(SizeClass::Large)];
 
 fn counts_in(class: SizeClass, column: Option<SizeClass>) -> bool {
@@ -109,24 +112,29 @@ impl Peaks {
         }
     }
 
-    /// Raises the peaks to what the pools hold now, and renews the leases of the pool `grown` at the cost of what the others do
-    /// not use. `pools` gives each pool's class and counters.
-    pub fn settle(&mut self, pools: &mut [(SizeClass, &mut Counters)], grown: usize) {
-        for metric in outgrown(pools[grown].1) {
-            for (column, peak) in COLUMNS.into_iter().zip(&mut self.peak[metric as usize]) {
-                let members = pools.iter().filter(|(class, _)| counts_in(*class, column));
-                *peak = (*peak).max(members.map(|(_, pool)| pool.current(metric)).sum());
+    /// Raises the peaks to what the pools hold now, and renews the leases of the one that has grown at the cost of what the
+    /// others do not use. Pools are their class and counters; of the others some places may be empty.
+    pub fn settle(&mut self, grown: Member<'_>, others: &mut [Option<Member<'_>>]) {
+        let (class, counters) = grown;
+        for metric in outgrown(counters) {
+            // What each class holds; the one that has grown keeps its lease until it gets the new one.
+            let mut held = [0; 2];
+            held[class as usize] = counters.current(metric);
+            for (class, pool) in others.iter().flatten() {
+                held[*class as usize] += pool.current(metric);
             }
-            if self.room(metric, pools[grown].0, pools[grown].1) < pools[grown].1.current(metric) {
-                for (class, pool) in pools.iter_mut() {
-                    // As in `take_back`. The one that has grown keeps its lease until it gets the new one.
+            let peak = &mut self.peak[metric as usize];
+            let held = [held[0] + held[1], held[0], held[1]];
+            peak.iter_mut().zip(held).for_each(|(peak, held)| *peak = (*peak).max(held));
+            if self.room(metric, class, counters) < counters.current(metric) {
+                for (class, pool) in others.iter_mut().flatten() {
+                    // As in `take_back`.
                     let lease = pool.current(metric).min(pool.lease(metric));
                     self.set_lease(metric, *class, pool, lease);
                 }
             }
         }
-        let (class, counters) = &mut pools[grown];
-        let there_was_room = self.give(*class, counters);
+        let there_was_room = self.give(class, counters);
         debug_assert!(there_was_room, "the peak is at least what all hold");
     }
 
