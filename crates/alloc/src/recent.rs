@@ -167,14 +167,16 @@ impl Pool {
     /// Gives up what it does not use of the leases that another pool is short of. A free that was put off counts as carried out:
     /// to hand the block out again is to settle first. A block that is out is remembered no longer, for its free could raise
     /// figures beyond what is left.
-    pub fn lend(&mut self, peaks: &mut Peaks, short: &Counters) {
-        let mut idle = [0; Metric::COUNT];
-        if self.recent.returned {
-            self.handed_out().into_iter().for_each(|(metric, by)| idle[metric as usize] = by);
-            self.recent.lent = true;
-        } else {
+    /// Returns whether there was anything.
+    pub fn lend(&mut self, peaks: &mut Peaks, short: &Counters) -> bool {
+        let (class, returned) = (self.key.class, self.recent.returned);
+        if !returned {
             self.catch_up();
+            return peaks.take_back(class, &mut self.counters, |_| 0, short);
         }
-        peaks.take_back(self.key.class, &mut self.counters, &idle, short);
+        self.recent.lent = true;
+        let out = self.handed_out();
+        let idle = |metric| out.iter().find(|(other, _)| *other == metric).map_or(0, |&(_, by)| by);
+        peaks.take_back(class, &mut self.counters, idle, short)
     }
 }

@@ -16,8 +16,10 @@ impl Core {
     pub fn settle(&self, index: u32) {
         let mut ladder = self.hold_ladder();
         let mut pool = self.pools[index as usize].lock();
-        let is_settled = self.settle_with_some(&mut ladder.peaks, index, &mut pool)
-            || self.settle_with_all(&mut ladder.peaks, index, &mut pool);
+        let peaks = &mut ladder.peaks;
+        let is_settled = peaks.are_rising() && self.settle_with_all(peaks, index, &mut pool)
+            || self.settle_with_some(peaks, index, &mut pool)
+            || self.settle_with_all(peaks, index, &mut pool);
         drop(pool);
         if is_settled {
             ladder.peaks.note_given(index);
@@ -33,8 +35,8 @@ impl Core {
         }
         let others = peaks.asked().into_iter().flatten().filter(|&other| other != index);
         others.into_iter().any(|other| {
-            self.pools[other as usize].lock().lend(peaks, &pool.counters);
-            peaks.give(pool.key.class, &mut pool.counters)
+            let has_lent = self.pools[other as usize].lock().lend(peaks, &pool.counters);
+            has_lent && peaks.give(pool.key.class, &mut pool.counters)
         })
     }
 

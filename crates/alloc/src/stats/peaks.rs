@@ -20,6 +20,8 @@ pub(crate) struct Peaks {
     base: [[(i64, i64); 3]; Metric::COUNT],
     /// The pools that were given leases last, the latest one first: those that are most likely to have some to spare.
     given: Vec<u32>,
+    /// Whether the last settling raised a peak: then the next one does, too, most likely.
+    rising: bool,
 }
 
 /// All, small class, large class.
@@ -83,19 +85,27 @@ impl Peaks {
     }
 
     /// Takes back what a pool does not need of the leases that another one is short of; it holds `idle` less than its figures say.
+    /// Returns whether there was anything.
     pub fn take_back(
         &mut self,
         class: SizeClass,
         counters: &mut Counters,
-        idle: &[i64; Metric::COUNT],
+        idle: impl Fn(Metric) -> i64,
         short: &Counters,
-    ) {
+    ) -> bool {
+        let mut any = false;
         for metric in outgrown(short) {
             // One that outgrew its own lease keeps it: it has yet to settle, and then raises the peak of its class.
-            let held = counters.current(metric) - idle[metric as usize];
-            let lease = held.min(counters.lease(metric));
+            let lease = (counters.current(metric) - idle(metric)).min(counters.lease(metric));
+            any |= lease < counters.lease(metric);
             self.set_lease(metric, class, counters, lease);
         }
+        any
+    }
+
+    /// Whether asking some pools is most likely in vain.
+    pub fn are_rising(&self) -> bool {
+        self.rising
     }
 
     /// The pools to ask, the most promising ones first.
@@ -116,6 +126,7 @@ impl Peaks {
     /// others do not use. Pools are their class and counters; of the others some places may be empty.
     pub fn settle(&mut self, grown: Member<'_>, others: &mut [Option<Member<'_>>]) {
         let (class, counters) = grown;
+        self.rising = false;
         for metric in outgrown(counters) {
             // What each class holds; the one that has grown keeps its lease until it gets the new one.
             let mut held = [0; 2];
@@ -125,7 +136,10 @@ impl Peaks {
             }
             let peak = &mut self.peak[metric as usize];
             let held = [held[0] + held[1], held[0], held[1]];
-            peak.iter_mut().zip(held).for_each(|(peak, held)| *peak = (*peak).max(held));
+            for (peak, held) in peak.iter_mut().zip(held) {
+                self.rising |= held > *peak;
+                *peak = (*peak).max(held);
+            }
             if self.room(metric, class, counters) < counters.current(metric) {
                 for (class, pool) in others.iter_mut().flatten() {
                     // As in `take_back`.
