@@ -75,6 +75,9 @@ class Program:
         except torch.OutOfMemoryError as error:
             outcome["oom"] = str(error)
         except RuntimeError as error:
+            if "INTERNAL ASSERT FAILED" in str(error):
+                # An assertion of its own: what it does from here on is not meant.
+                raise
             outcome["error"] = f"RuntimeError: {error}".splitlines()[0]
         finally:
             if pool is not None:
