@@ -51,6 +51,9 @@ impl Held<'_> {
     /// Free pages for a place, at most as many as it needs. First from its own stream, where nobody has to wait; then from other
     /// streams, the default pools before the private ones. Of those, first from the blocks that are worth least, the small ones.
     pub(super) fn choose(&self, to: u32, place: &Place, patience: Patience) -> Result<Vec<Run>> {
+        if patience == Patience::NONE {
+            return Ok(Vec::new());
+        }
         let stream = self.pools[to as usize].key.stream;
         let mut found = Vec::new();
         for (index, pool) in (0..).zip(&self.pools) {

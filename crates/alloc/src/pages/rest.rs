@@ -55,7 +55,7 @@ impl Patience {
     /// Memory is short: every free page may go.
     pub const ENDLESS: Patience = Patience(u8::MAX);
     /// None may.
-    const NONE: Patience = Patience(0);
+    pub const NONE: Patience = Patience(0);
 
     /// Whether the page at home at a place stays.
     pub fn is_over(self, pages: &Pages, number: u64) -> bool {
